@@ -1,0 +1,80 @@
+// Reads a tape that may be hostile, in bounded memory.
+#pragma once
+
+#include "format/Records.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <memory>
+
+namespace tapeback {
+
+struct ReaderOptions {
+  bool verifyHashes = true;      ///< Check each block's hash when it is read.
+  uint64_t maxBlockRawBytes = 64u << 20;
+  uint64_t blobCacheBytes = 64u << 20; ///< Decoded blob blocks kept; least recently used goes first.
+};
+
+/// One reader, one thread; open the file twice to read from two. Nothing is read that was not asked for: open reads
+/// the header, the footer and the head of the tape (manifest, devices). Index parts are loaded when needed.
+/// A file that shrinks while open gives an error (the file is read with pread, never mapped: docs/decisions).
+/// A tape without footer (a writer was killed) is refused with code "unfinished" and the hint to use `recover`.
+class TapeReader {
+public:
+  static llvm::Expected<std::unique_ptr<TapeReader>> open(llvm::StringRef path, ReaderOptions options = {});
+  virtual ~TapeReader() = default;
+
+  virtual const Manifest &manifest() const = 0;
+  virtual llvm::ArrayRef<DeviceRecord> devices() const = 0;
+  virtual llvm::ArrayRef<std::string> spaces() const = 0; ///< spaces()[0] == "memory".
+  virtual llvm::ArrayRef<TapeClock> clocks() const = 0;
+  virtual const TapeSummary &summary() const = 0;
+  virtual const Outcome &outcome() const = 0;
+  virtual uint16_t formatVersion() const = 0;
+  virtual std::array<uint8_t, 16> tapeId() const = 0;
+  virtual uint64_t createdNs() const = 0;
+  virtual uint64_t fileBytes() const = 0;
+
+  /// Random access; n is out of range → Usage failure.
+  virtual llvm::Expected<WindowInfo> window(uint64_t n) = 0;
+  virtual llvm::Expected<uint64_t> windowOfPacket(uint64_t packet) = 0;
+  /// Replaces `batch` by exactly the packets [first, first+count), whatever blocks they lie in.
+  virtual llvm::Error readPackets(uint64_t first, uint64_t count, PacketBatch &batch) = 0;
+  virtual llvm::Error readWindow(uint64_t n, PacketBatch &batch) = 0;
+  /// Sequential: the block of packets that contains packet `first`, from `first` on. Empty batch at the end.
+  /// The quickest way to read a whole tape: for (p = 0; ; p += batch.packets.size()).
+  virtual llvm::Error readBlockFrom(uint64_t first, PacketBatch &batch) = 0;
+
+  /// The content is valid until the next call on this reader. Unknown id → Tape failure.
+  virtual llvm::Expected<llvm::ArrayRef<uint8_t>> blob(BlobId id) = 0;
+  virtual uint64_t keyframeCount() const = 0;
+  virtual llvm::Expected<Keyframe> keyframe(uint64_t n) = 0;
+  struct TriggerRecord {
+    uint64_t packet;
+    std::string text;
+  };
+  virtual llvm::Expected<std::vector<TriggerRecord>> triggers() = 0;
+};
+
+/// Every block, hash, index entry and cross-reference. Success only if all hold. Bounded memory.
+struct VerifyReport {
+  uint64_t blocks = 0, packets = 0, windows = 0, blobs = 0, unknownBlocks = 0;
+  Digest root{};
+};
+llvm::Expected<VerifyReport> verifyTape(llvm::StringRef path);
+
+/// Reads what can be read of IN and writes a tape that verifies to OUT. Continues past bad blocks.
+struct RecoverReport {
+  uint64_t blocksGood = 0, blocksLost = 0;
+  uint64_t packetsKept = 0, windowsKept = 0;
+  uint64_t packetsLost = 0;  ///< Where countable (gaps in block ordinals); see unknownLoss.
+  uint64_t windowsLost = 0;
+  bool unknownLoss = false;  ///< Something was lost that cannot be counted.
+  bool indexRebuilt = false;
+  bool wasComplete = false;  ///< The input verified as it was: nothing to recover; OUT is an identical tape.
+  std::vector<std::string> notes; ///< One per damaged place, with file offset.
+  bool lostAnything() const { return blocksLost || packetsLost || unknownLoss; }
+};
+llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef out);
+
+} // namespace tapeback

@@ -1,0 +1,63 @@
+// Writes a tape: packets in order, contents by hash, keyframes, and an index at the end.
+#pragma once
+
+#include "format/Records.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <memory>
+
+namespace tapeback {
+
+struct WriterOptions {
+  uint32_t blockRawBytes = 1 << 20; ///< Target raw size of a packet block; 64 KiB to 16 MiB.
+  uint64_t maxWindowPackets = 4096; ///< A window is closed (not quiescent) at this many packets.
+  bool compress = true;             ///< lz4; off is for debugging the format.
+  bool syncOnFinish = true;         ///< fdatasync before the rename.
+  /// Tape id and creation time; 0 means random and now. Set both for byte-identical tapes in tests.
+  std::array<uint8_t, 16> tapeId{};
+  uint64_t createdNs = 0;
+};
+
+/// One writer, one thread. Everything goes to PATH.partial; finish() publishes it by rename. A writer that is
+/// destroyed without finish() leaves the partial file for `tapeback recover`; discard() removes it.
+/// Errors are sticky: after one, every call returns it and nothing more is written.
+/// Memory: one open packet block and blob block, 32 bytes a window and 40 a distinct blob for the index.
+class TapeWriter {
+public:
+  static llvm::Expected<std::unique_ptr<TapeWriter>> create(llvm::StringRef path, const Manifest &manifest,
+                                                            WriterOptions options = {});
+  virtual ~TapeWriter() = default;
+
+  /// Tables. Each returns the id that packets use. All must be called before the first packet that uses the id;
+  /// they may be called later for devices opened later. Space 0 ("memory") and clock 0 exist from the start.
+  virtual llvm::Expected<uint16_t> addDevice(const DeviceRecord &device) = 0;
+  virtual llvm::Expected<uint16_t> addSpace(llvm::StringRef name) = 0;
+  virtual llvm::Expected<uint8_t> addClock(const TapeClock &clock) = 0;
+
+  /// Stores a content once and names it. Must precede the packet that refers to it (the writer sees to it that the
+  /// blob's block precedes the packet's). At most 1 GiB; contents above one block's limit are split inside.
+  virtual llvm::Expected<BlobId> blob(llvm::ArrayRef<uint8_t> content) = 0;
+
+  /// Appends; the ordinal is packetCount() before the call. `packet.extra` is ignored.
+  virtual llvm::Error append(const Packet &packet, const PacketExtra &extra) = 0;
+  virtual llvm::Error append(const Packet &packet) = 0;
+
+  /// Ends the open window after the last packet appended. A window without packets is not written.
+  virtual llvm::Error endWindow(bool quiescent) = 0;
+  /// Ends the open window too. `keyframe.packet` and `.window` are filled in here.
+  virtual llvm::Error keyframe(Keyframe keyframe) = 0;
+  /// The trigger that fired, by the packet it fired at; `text` says which and why.
+  virtual llvm::Error trigger(uint64_t packet, llvm::StringRef text) = 0;
+  /// Closes the open block so that a crash from here on loses nothing before it.
+  virtual llvm::Error flush() = 0;
+  /// Ends the window, writes outcome, index and footer, and publishes. Call once.
+  virtual llvm::Expected<TapeSummary> finish(const Outcome &outcome) = 0;
+  virtual void discard() = 0;
+
+  virtual uint64_t packetCount() const = 0;
+  virtual uint64_t windowCount() const = 0; ///< Closed windows; the open one is not counted.
+  virtual uint64_t bytesWritten() const = 0;
+};
+
+} // namespace tapeback

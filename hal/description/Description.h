@@ -1,0 +1,137 @@
+// A device description: what registers, memory windows, transfers and interrupts mean. Pure data, no I/O.
+// Grammar and every key: hal/description/README.md. Values are checked when parsed; a Description that exists is
+// consistent (names unique, references resolved, fields inside their register, no overlap unless aliased).
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tapeback {
+
+enum class RegisterClass : uint8_t {
+  Stable, Volatile, Progress, Poll, Status, W1C, ReadToClear, Fifo, Counter, Timestamp, Identity, AddressLow, AddressHigh
+};
+enum class RegisterAccess : uint8_t { ReadWrite, ReadOnly, WriteOnly };
+enum class ReplayPolicy : uint8_t { Compare, Ignore, Mask, PollUntil, Substitute, Relocate, SideEffect, MayHang, Forbidden };
+const char *registerClassName(RegisterClass c);
+const char *replayPolicyName(ReplayPolicy p);
+
+struct FieldDescription {
+  std::string name;
+  unsigned low = 0, high = 0; ///< Bit numbers, inclusive.
+  std::string doc;
+  uint64_t mask() const; ///< In place.
+};
+
+struct RegisterDescription {
+  std::string name, space, doc;
+  uint64_t offset = 0;
+  unsigned width = 4; ///< Bytes.
+  RegisterAccess access = RegisterAccess::ReadWrite;
+  RegisterClass cls = RegisterClass::Stable;
+  ReplayPolicy policy = ReplayPolicy::Compare;
+  uint64_t compareMask = ~uint64_t(0); ///< Policy Mask: bits that are compared.
+  std::optional<uint64_t> reset;       ///< Value after reset, if defined.
+  std::vector<FieldDescription> fields;
+};
+
+/// "REGISTER & mask == value"; mask defaults to all ones of the width. `any` = any write or read will do.
+struct RegisterCondition {
+  unsigned reg = 0; ///< Index into Description::registers.
+  uint64_t mask = ~uint64_t(0), value = 0;
+  bool any = false;
+  bool holds(uint64_t v) const { return any || (v & mask) == value; }
+};
+
+/// What an activity moves. Each address and count is a register whose last written value is used.
+struct TransferDescription {
+  RegisterCondition when; ///< On the starting register's written value (same register as the activity's `starts`).
+  bool toDevice = true;
+  unsigned hostAddress = 0, deviceAddress = 0, count = 0; ///< Register indices.
+  std::string window;     ///< Device-internal window the device address lies in; empty if none.
+};
+
+/// Something the device does by itself after being told: from a register write until a condition is observed.
+/// While one is running the device is not quiescent.
+struct ActivityDescription {
+  std::string name;
+  RegisterCondition starts;            ///< On a write.
+  std::vector<RegisterCondition> done; ///< On a read or poll: any of them ends it.
+  std::vector<TransferDescription> transfers;
+};
+
+/// Memory inside the device, not directly addressable by the host unless `space` is set.
+struct InternalWindow {
+  std::string name;
+  uint64_t base = 0, size = 0; ///< In device addresses as used by transfers.
+  /// How to read it back on a target without peek: activity to use, at most `maxTransfer` bytes each.
+  std::string readBack;        ///< Activity name with a from-device transfer; empty: not visible.
+  uint64_t maxTransfer = 0;
+};
+
+/// One step of a restore recipe, in order.
+struct RestoreStep {
+  enum class Kind : uint8_t { Register, Window } kind = Kind::Register;
+  unsigned reg = 0;       ///< Register: write its shadow value.
+  std::string window;     ///< Window: fill it through its activity's to-device transfer.
+};
+
+struct FingerprintEntry {
+  unsigned reg = 0;
+  uint64_t mask = ~uint64_t(0);
+  std::optional<uint64_t> value; ///< Expected after reset; absent: recorded and compared with the tape.
+};
+
+struct InterruptDescription {
+  uint32_t vector = 0;
+  std::string name;
+  std::optional<RegisterCondition> cause; ///< Where its cause shows.
+};
+
+struct CounterDescription {
+  std::string name, unit, cls; ///< cls: compute, data-movement, synchronisation, other.
+  unsigned reg = 0;
+  unsigned widthBits = 32;
+  bool exact = true; ///< Across targets; false: rate only.
+};
+
+struct Description {
+  std::string name, version, doc;
+  std::vector<std::string> spaces;
+  std::vector<RegisterDescription> registers;
+  std::vector<ActivityDescription> activities;
+  std::vector<InternalWindow> windows;
+  std::vector<RestoreStep> restore; ///< Empty: no recipe.
+  bool hasRestore = false;
+  std::vector<FingerprintEntry> fingerprint;
+  std::vector<InterruptDescription> interrupts;
+  std::vector<CounterDescription> counters;
+  std::vector<unsigned> postMortem; ///< Registers to read after a failure, before reset.
+  std::string resetMethod;
+  uint64_t dmaMask = ~uint64_t(0); ///< Host addresses the device can reach.
+
+  /// The register that an access of `width` bytes at `offset` of `space` falls into, or null. A part access (for
+  /// example the upper half of a 64-bit register) finds its register.
+  const RegisterDescription *find(llvm::StringRef space, uint64_t offset, unsigned width = 1) const;
+  const RegisterDescription *findByName(llvm::StringRef name) const;
+  const InternalWindow *findWindow(llvm::StringRef name) const;
+  unsigned indexOf(const RegisterDescription &reg) const { return unsigned(&reg - registers.data()); }
+  /// Name of the lowest field that `bits` (in place) touches; empty if none.
+  std::string fieldOf(const RegisterDescription &reg, uint64_t bits) const;
+};
+
+/// Parses YAML. `name` (file name) is used in messages, which have line, column and caret. Class Usage.
+llvm::Expected<Description> parseDescription(llvm::StringRef yaml, llvm::StringRef name);
+
+/// Finds and reads the text of a description: a path, or a name looked up in the installation's descriptions
+/// (share/tapeback/descriptions beside bin/, or the build tree's). Returns text and resolved name.
+struct DescriptionText {
+  std::string text, name;
+};
+llvm::Expected<DescriptionText> loadDescriptionText(llvm::StringRef nameOrPath);
+
+} // namespace tapeback
