@@ -8,6 +8,8 @@ pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
 
 # LLVM's headers as system headers: their warnings are not ours.
 add_library(tapeback_llvm INTERFACE)
+set_target_properties(tapeback_llvm PROPERTIES EXPORT_NAME llvm)
+install(TARGETS tapeback_llvm EXPORT tapebackTargets)
 target_include_directories(tapeback_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 separate_arguments(TAPEBACK_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 target_compile_definitions(tapeback_llvm INTERFACE ${TAPEBACK_LLVM_DEFINITIONS})

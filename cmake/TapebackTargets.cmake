@@ -19,12 +19,60 @@ function(tapeback_configure target)
   endif()
 endfunction()
 
+# Sets `result` to whether this folder's targets are part of the product: built by the target `runtime`, and installed.
+function(tapeback_is_product result)
+  cmake_path(IS_PREFIX PROJECT_SOURCE_DIR ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE inside)
+  cmake_path(SET tests ${PROJECT_SOURCE_DIR}/tests)
+  cmake_path(IS_PREFIX tests ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE isTest)
+  if(inside AND NOT isTest)
+    set(${result} ON PARENT_SCOPE)
+  else()
+    set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# `runtime` is all that is needed to use Tapeback, without its tests.
+add_custom_target(runtime)
+
+# What every target that can be linked by others gets: an exported name, and headers under include/tapeback.
+function(tapeback_export target)
+  string(REGEX REPLACE "^tapeback_" "" short ${target})
+  add_library(tapeback::${short} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${short})
+  target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tapeback>)
+  install(TARGETS ${target} EXPORT tapebackTargets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
 # tapeback_library(NAME SOURCES a.cpp … DEPENDS lib …): a static library of ours.
 function(tapeback_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   tapeback_configure(${name})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS})
+  tapeback_is_product(product)
+  if(product)
+    tapeback_export(${name})
+  endif()
+endfunction()
+
+# tapeback_shared_library(NAME SOURCES … DEPENDS …): a library that programs outside link, with its soname; NAME's
+# prefix "tapeback_" is no part of the file's name unless OUTPUT_NAME says so.
+function(tapeback_shared_library name)
+  cmake_parse_arguments(ARG "" "OUTPUT_NAME" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} SHARED ${ARG_SOURCES})
+  tapeback_configure(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  if(ARG_OUTPUT_NAME)
+    set_target_properties(${name} PROPERTIES OUTPUT_NAME ${ARG_OUTPUT_NAME})
+  endif()
+  tapeback_is_product(product)
+  if(product)
+    tapeback_export(${name})
+    add_dependencies(runtime ${name})
+  endif()
 endfunction()
 
 # tapeback_program(NAME SOURCES … DEPENDS …): an executable in bin/.
@@ -33,6 +81,11 @@ function(tapeback_program name)
   add_executable(${name} ${ARG_SOURCES})
   tapeback_configure(${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
+  tapeback_is_product(product)
+  if(product)
+    install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    add_dependencies(runtime ${name})
+  endif()
 endfunction()
 
 # tapeback_plugin(NAME SOURCES … DEPENDS …): a shared object in lib/tapeback, dlopen'ed, never linked.
@@ -45,23 +98,58 @@ function(tapeback_plugin name)
   target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL)
   set_target_properties(${name} PROPERTIES PREFIX ""
                         LIBRARY_OUTPUT_DIRECTORY ${TAPEBACK_PLUGIN_OUTPUT_DIRECTORY})
+  tapeback_is_product(product)
+  if(product)
+    install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tapeback)
+    add_dependencies(runtime ${name})
+  endif()
+endfunction()
+
+# The main of all doctest programs, compiled once (tests/CMakeLists.txt).
+function(tapeback_testmain)
+  add_library(tapeback_testmain OBJECT ${PROJECT_SOURCE_DIR}/tests/TestMain.cpp)
+  tapeback_configure(tapeback_testmain)
+  target_link_libraries(tapeback_testmain PUBLIC doctest::doctest)
 endfunction()
 
 # tapeback_test(NAME SOURCES … DEPENDS … LABELS …): a doctest program in bin/tests, known to ctest and
 # to tools/run-tests, which sums the counts that the programs themselves print.
 function(tapeback_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/TestMain.cpp)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
   tapeback_configure(${name})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} doctest::doctest)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} tapeback_testmain)
   target_compile_definitions(${name} PRIVATE
     TAPEBACK_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TAPEBACK_BINARY_DIR="${CMAKE_BINARY_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
   add_test(NAME ${name} COMMAND ${name})
-  if(ARG_LABELS)
-    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
+  tapeback_test_properties(${name} "${ARG_LABELS}" "${ARG_TIMEOUT}")
+endfunction()
+
+# tapeback_script_test(NAME script.py [LABELS …] [TIMEOUT s]): a Python script whose main is that of
+# tests/support/ScriptTest.py.
+function(tapeback_script_test name script)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script})
+  set_tests_properties(${name} PROPERTIES
+    ENVIRONMENT "TAPEBACK_BINARY_DIR=${CMAKE_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1")
+  tapeback_test_properties(${name} "${ARG_LABELS}" "${ARG_TIMEOUT}")
+endfunction()
+
+# Labels that mean something to tools/run-tests and .ci/run:
+#   serial  runs alone        tsan  worth running under the thread sanitizer
+function(tapeback_test_properties name labels timeout)
+  if(labels)
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}")
+  endif()
+  if(timeout)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout})
   endif()
 endfunction()
+
+# All libFuzzer programs.
+add_custom_target(fuzzers)
 
 # tapeback_fuzzer(NAME SOURCE f.cpp DEPENDS …): f.cpp defines LLVMFuzzerTestOneInput. With TAPEBACK_FUZZ
 # it becomes a libFuzzer program; always, it becomes a test that runs tests/fuzz/corpus/NAME/* once.
@@ -73,10 +161,11 @@ function(tapeback_fuzzer name)
     target_link_options(fuzz-${name} PRIVATE -fsanitize=fuzzer)
     target_link_libraries(fuzz-${name} PRIVATE ${ARG_DEPENDS})
     set_target_properties(fuzz-${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/fuzz)
+    add_dependencies(fuzzers fuzz-${name})
   endif()
   add_executable(corpus-${name} ${ARG_SOURCE} ${PROJECT_SOURCE_DIR}/tests/fuzz/CorpusMain.cpp)
   tapeback_configure(corpus-${name})
-  target_link_libraries(corpus-${name} PRIVATE ${ARG_DEPENDS} doctest::doctest)
+  target_link_libraries(corpus-${name} PRIVATE ${ARG_DEPENDS})
   target_compile_definitions(corpus-${name} PRIVATE
     TAPEBACK_CORPUS_DIR="${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}")
   set_target_properties(corpus-${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)

@@ -1,10 +1,10 @@
 // The main of every doctest program.
 //
-// doctest counts a case that could not run as passed, and a filter that matches nothing as success. Here the last line
-// of standard output is always
+// doctest counts a case that could not run as passed, and a filter that matches nothing as success. Here the
+// last line of standard output is always
 //     NAME: N passed, N failed, N skipped
-// which tools/run-tests sums up. The program fails when a case fails, when a case asserts nothing, and when no case ran.
-// After a crash there is no such line, and tools/run-tests counts that as a failure.
+// which tools/run-tests sums up. The program fails when a case fails, when a case asserts nothing, and when
+// no case ran. After a crash there is no such line, and tools/run-tests counts that as a failure.
 #define DOCTEST_CONFIG_IMPLEMENT
 #ifdef TAPEBACK_SANITIZED
 // The sanitizers report faults themselves, and with their own exit code.
@@ -26,7 +26,8 @@ struct Tally {
   int passed = 0;
   int failed = 0;
   int skipped = 0;
-  std::string skipReason;          ///< Of the running case; empty if it did not skip.
+  bool started = false;             ///< Cases that doctest leaves out, marked or filtered, do not start.
+  std::string skipReason;           ///< Of the running case; empty if it did not skip.
   std::vector<std::string> remarks; ///< Printed at the end, one per line.
 };
 
@@ -41,6 +42,7 @@ struct CountingListener : doctest::IReporter {
 
   void test_case_start(const doctest::TestCaseData &testCase) override {
     running = testCase.m_name;
+    tally().started = true;
     tally().skipReason.clear();
   }
 
@@ -100,11 +102,10 @@ int main(int argc, char **argv) {
   const Tally &counts = tally();
   for (const std::string &remark : counts.remarks)
     std::printf("%s\n", remark.c_str());
-  const bool ranNothing = counts.passed + counts.failed + counts.skipped == 0;
-  if (ranNothing)
+  if (!counts.started)
     std::printf("failed: no test case ran\n");
   const char *slash = std::strrchr(argv[0], '/');
-  std::printf("%s: %d passed, %d failed, %d skipped\n", slash ? slash + 1 : argv[0], counts.passed, counts.failed,
-              counts.skipped);
-  return result != 0 || counts.failed != 0 || ranNothing ? 1 : 0;
+  std::printf("%s: %d passed, %d failed, %d skipped\n", slash ? slash + 1 : argv[0], counts.passed,
+              counts.failed, counts.skipped);
+  return result != 0 || counts.failed != 0 || !counts.started ? 1 : 0;
 }

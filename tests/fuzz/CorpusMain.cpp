@@ -2,8 +2,9 @@
 //
 //     corpus-NAME [FILE…]      the files of TAPEBACK_CORPUS_DIR (and below it), then the named ones
 //
-// Each file is one test. A function that crashes takes the program down before the closing line, which tools/run-tests
-// counts as a failure; the name of the file is printed before it is run. An empty corpus is a failure.
+// Each file is one test. A function that crashes takes the program down before the closing line, which
+// tools/run-tests counts as a failure; the name of the file is printed before it is run. An empty corpus is a
+// failure.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -24,7 +25,8 @@ namespace {
 std::vector<std::string> corpusFiles() {
   std::vector<std::string> files;
   std::error_code error;
-  for (fs::recursive_directory_iterator it(TAPEBACK_CORPUS_DIR, error), end; !error && it != end; it.increment(error))
+  for (fs::recursive_directory_iterator it(TAPEBACK_CORPUS_DIR, error), end; !error && it != end;
+       it.increment(error))
     if (it->is_regular_file())
       files.push_back(it->path().string());
   if (error)

@@ -1,7 +1,7 @@
 // How a test case says, at run time, that this machine cannot run it.
 //
-// A skipped case is counted and printed as skipped, with its reason: never as passed. A case that fails a check before
-// it skips has failed.
+// A skipped case is counted and printed as skipped, with its reason: never as passed. A case that fails a
+// check before it skips has failed.
 #pragma once
 
 #include <string>
