@@ -1,8 +1,9 @@
 // Target: whatever can be driven — silicon, FPGA, RTL, a QEMU device, a model, or nothing at all.
 //
-// Threads: one at a time. Errors: every failure of the target itself is a Failure of class Target; a bad request
-// (unknown space, wrong width) is class Usage. No call blocks for longer than its deadline plus the target's own
-// operation timeout (option `timeout=MS` of every URI). After `target-died` every call fails with it.
+// Threads: one at a time. Errors: every failure of the target itself is a Failure of class Target; a bad
+// request (unknown space, wrong width) is class Usage. No call blocks for longer than its deadline plus the
+// target's own operation timeout (option `timeout=MS` of every URI). After `target-died` every call fails
+// with it.
 #pragma once
 
 #include "hal/TargetTypes.h"
@@ -20,7 +21,8 @@ public:
 
   virtual const TargetIdentity &identity() const = 0;
   virtual TargetCapabilities capabilities() const = 0;
-  /// Register spaces this target has, in its order: TargetSpaceId is the index. Names as in descriptions ("bar0").
+  /// Register spaces this target has, in its order: TargetSpaceId is the index. Names as in descriptions
+  /// ("bar0").
   virtual llvm::ArrayRef<TargetSpace> spaces() const = 0;
   /// Index of a space by name, or nothing.
   std::optional<TargetSpaceId> findSpace(llvm::StringRef name) const;
@@ -30,14 +32,15 @@ public:
   /// May be posted; flush() or any read on the same target completes it.
   virtual llvm::Error write(TargetSpaceId space, uint64_t address, unsigned width, uint64_t value) = 0;
 
-  /// Carries out the operations in order and stops at the first failure, which is a Failure whose `where` names the
-  /// operation's packet ("packet 1234"). Values read are put into the operations. `completed` (never null) says how
-  /// many were carried out. The default calls read/write/writeMemory one by one.
+  /// Carries out the operations in order and stops at the first failure, which is a Failure whose `where`
+  /// names the operation's packet ("packet 1234"). Values read are put into the operations. `completed`
+  /// (never null) says how many were carried out. The default calls read/write/writeMemory one by one.
   virtual llvm::Error submit(llvm::MutableArrayRef<TargetOperation> batch, size_t *completed);
   /// Completes posted writes and reports their failure.
   virtual llvm::Error flush() { return llvm::Error::success(); }
 
-  /// Makes memory visible to the device. With `request.iova` set: there, or a failure with code "iova-unavailable".
+  /// Makes memory visible to the device. With `request.iova` set: there, or a failure with code
+  /// "iova-unavailable".
   virtual llvm::Expected<MemoryRegion> map(const MapRequest &request) = 0;
   virtual llvm::Error unmap(uint64_t iova) = 0;
   virtual llvm::Error readMemory(uint64_t iova, llvm::MutableArrayRef<uint8_t> out) = 0;
@@ -58,14 +61,15 @@ public:
   /// capabilities().peek; others fail with code "unsupported". `cost` in capabilities says if it is free.
   virtual llvm::Error peek(llvm::StringRef window, uint64_t offset, llvm::MutableArrayRef<uint8_t> out);
 
-  /// Snapshots are numbers, valid until released or the target is destroyed; at most capabilities().maxSnapshots.
+  /// Snapshots are numbers, valid until released or the target is destroyed; at most
+  /// capabilities().maxSnapshots.
   virtual llvm::Expected<uint64_t> snapshot();
   virtual llvm::Error restore(uint64_t snapshot);
   virtual llvm::Error releaseSnapshot(uint64_t snapshot);
 };
 
-/// Opens "scheme:rest?key=value&key=value". The table of schemes is in TargetTable.cpp; unknown scheme, unknown
-/// option, or an option's bad value → Usage failure that lists what there is.
+/// Opens "scheme:rest?key=value&key=value". The table of schemes is in TargetTable.cpp; unknown scheme,
+/// unknown option, or an option's bad value → Usage failure that lists what there is.
 llvm::Expected<std::unique_ptr<Target>> openTarget(llvm::StringRef uri);
 
 /// One row per scheme for help texts and `tapeback targets`.

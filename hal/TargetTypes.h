@@ -16,35 +16,36 @@ struct TargetSpace {
 };
 
 struct TargetIdentity {
-  std::string uri;  ///< As opened.
-  std::string kind; ///< The scheme.
-  std::string name; ///< "edu".
+  std::string uri;                          ///< As opened.
+  std::string kind;                         ///< The scheme.
+  std::string name;                         ///< "edu".
   std::map<std::string, std::string> facts; ///< vendor, device, version, serial, firmware … as known.
 };
 
 struct TargetCapabilities {
   bool registers = true;
-  bool memory = false;      ///< map and memory access.
-  bool chooseIova = false;  ///< map honours MapRequest::iova.
+  bool memory = false;     ///< map and memory access.
+  bool chooseIova = false; ///< map honours MapRequest::iova.
   bool interrupts = false;
   bool reset = false;
   bool counters = false;
   bool deviceTime = false;
-  bool peek = false;        ///< Internal windows can be read without side effect and for free.
+  bool peek = false; ///< Internal windows can be read without side effect and for free.
   bool snapshots = false;
-  bool answers = true;      ///< False for null: — reads return nothing that means anything; nothing can be compared.
+  bool answers =
+      true; ///< False for null: — reads return nothing that means anything; nothing can be compared.
   unsigned maxSnapshots = 0;
   unsigned interruptVectors = 0;
 };
 
 struct MapRequest {
-  uint64_t size = 0;       ///< Bytes; rounded up to 4 KiB.
+  uint64_t size = 0; ///< Bytes; rounded up to 4 KiB.
   uint64_t alignment = 4096;
   std::optional<uint64_t> iova;
 };
 
-/// Mapped memory. `host` is the same memory as the device sees, coherent, valid until unmap; null if the target has no
-/// such view (use readMemory/writeMemory).
+/// Mapped memory. `host` is the same memory as the device sees, coherent, valid until unmap; null if the
+/// target has no such view (use readMemory/writeMemory).
 struct MemoryRegion {
   uint64_t iova = 0;
   uint64_t size = 0;
@@ -64,10 +65,10 @@ struct TargetOperation {
   uint8_t width = 0;
   TargetSpaceId space = 0;
   uint64_t address = 0;
-  uint64_t value = 0;          ///< Write: what; Read: filled in.
+  uint64_t value = 0;            ///< Write: what; Read: filled in.
   const uint8_t *data = nullptr; ///< WriteMemory: `length` bytes, owned by the caller until submit returns.
   uint64_t length = 0;
-  uint64_t packet = 0;         ///< Named in failures.
+  uint64_t packet = 0; ///< Named in failures.
 };
 
 } // namespace tapeback

@@ -1,0 +1,54 @@
+// The schemes of targets. One place to read, one place to add.
+#include "format/Failure.h"
+#include "hal/Target.h"
+#include "hal/TargetUri.h"
+#include "hal/null/NullTarget.h"
+#ifdef TAPEBACK_HAS_QEMU
+#include "hal/qemu/QemuTarget.h"
+#endif
+
+namespace tapeback {
+namespace {
+
+struct SchemeEntry {
+  TargetScheme help;
+  llvm::Expected<std::unique_ptr<Target>> (*open)(const TargetUri &uri);
+};
+
+const SchemeEntry schemeTable[] = {
+    {{"null", "null:?spaces=bar0,config&size=BYTES&vectors=N",
+      "accepts everything, answers nothing that means anything"},
+     openNullTarget},
+#ifdef TAPEBACK_HAS_QEMU
+    {{"qemu", "qemu:DEVICE?OPTION=VALUE", "a device of QEMU, in a virtual machine of its own"},
+     openQemuTarget},
+#endif
+};
+
+} // namespace
+
+llvm::Expected<std::unique_ptr<Target>> openTarget(llvm::StringRef text) {
+  llvm::Expected<TargetUri> uri = parseTargetUri(text);
+  if (!uri)
+    return uri.takeError();
+  for (const SchemeEntry &entry : schemeTable)
+    if (uri->scheme == entry.help.scheme)
+      return entry.open(*uri);
+  std::string list = "targets are:";
+  for (const SchemeEntry &entry : schemeTable)
+    list += std::string("\n  ") + entry.help.syntax + "  " + entry.help.summary;
+  return failUsage("unknown-target-scheme", "there is no kind of target '" + uri->scheme + "'",
+                   "target '" + uri->text + "'", std::move(list));
+}
+
+llvm::ArrayRef<TargetScheme> targetSchemes() {
+  static const std::vector<TargetScheme> rows = [] {
+    std::vector<TargetScheme> all;
+    for (const SchemeEntry &entry : schemeTable)
+      all.push_back(entry.help);
+    return all;
+  }();
+  return rows;
+}
+
+} // namespace tapeback
