@@ -88,6 +88,20 @@ function(tapeback_program name)
   endif()
 endfunction()
 
+# tapeback_private_program(NAME SOURCES … DEPENDS …): an executable in lib/tapeback, started by our programs only.
+function(tapeback_private_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  tapeback_configure(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${TAPEBACK_PLUGIN_OUTPUT_DIRECTORY})
+  tapeback_is_product(product)
+  if(product)
+    install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/tapeback)
+    add_dependencies(runtime ${name})
+  endif()
+endfunction()
+
 # tapeback_plugin(NAME SOURCES … DEPENDS …): a shared object in lib/tapeback, dlopen'ed, never linked.
 function(tapeback_plugin name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})

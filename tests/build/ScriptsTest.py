@@ -147,6 +147,49 @@ class RunTests(unittest.TestCase):
         self.assertIn("no test program matches 'gamma'", result.stdout)
 
 
+class Fuzz(unittest.TestCase):
+    """tools/fuzz, over made-up fuzzers."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.tree = pathlib.Path(directory.name)
+        (self.tree / "bin" / "fuzz").mkdir(parents=True)
+        (self.tree / "corpus" / "one").mkdir(parents=True)
+        (self.tree / "corpus" / "one" / "seed").write_text("x")
+
+    def expect(self, code, text, body=None, *arguments):
+        if body is not None:
+            fake(self.tree / "bin" / "fuzz", "fuzz-one", body)
+        result = run(ScriptTest.ROOT / "tools" / "fuzz", "--build-dir", self.tree, "--corpus", self.tree / "corpus",
+                     "--seconds", 1, *arguments)
+        self.assertEqual(result.returncode, code, result.stdout)
+        self.assertIn(text, result.stdout)
+
+    def test_clean(self):
+        self.expect(0, "one: 12 executions, nothing found", "echo stat::number_of_executed_units: 12")
+
+    def test_finding(self):
+        self.expect(1, "found something (exit code 77)", "echo stat::number_of_executed_units: 12; exit 77")
+
+    def test_ran_nothing(self):
+        self.expect(1, "ran nothing", "true")
+
+    def test_works_on_a_copy_of_the_corpus(self):
+        self.expect(1, "found something", 'for last; do :; done; rm "$last/seed" && exit 3')
+        self.assertTrue((self.tree / "corpus" / "one" / "seed").exists())
+
+    def test_no_corpus(self):
+        (self.tree / "corpus" / "one" / "seed").unlink()
+        self.expect(1, "no corpus", "echo stat::number_of_executed_units: 12")
+
+    def test_no_fuzzers(self):
+        self.expect(1, "no such fuzzers")
+
+    def test_unknown_name(self):
+        self.expect(1, "no such fuzzers", "echo stat::number_of_executed_units: 12", "two")
+
+
 class Setup(unittest.TestCase):
     """tools/setup, which a newcomer meets first."""
 

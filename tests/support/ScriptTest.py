@@ -23,10 +23,12 @@ def main():
     result = unittest.main(exit=False, verbosity=2).result
     for test, reason in result.skipped:
         print(f"skipped: {test}: {reason}")
-    failed = len({test for test, _ in result.failures + result.errors}) + len(result.unexpectedSuccesses)
+    # A test counts once, however many of its subtests failed; what fails in a class's set-up is no test, but counts.
+    failed = len({getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors})
+    failed += len(result.unexpectedSuccesses)
     skipped = len(result.skipped)
-    passed = result.testsRun - failed - skipped
-    if result.testsRun == 0:
+    passed = max(0, result.testsRun - failed - skipped)
+    if not result.testsRun and not failed:
         print("failed: no test ran")
     sys.stderr.flush()
     print(f"{name}: {passed} passed, {failed} failed, {skipped} skipped", flush=True)
