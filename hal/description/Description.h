@@ -1,6 +1,6 @@
 // A device description: what registers, memory windows, transfers and interrupts mean. Pure data, no I/O.
-// Grammar and every key: hal/description/README.md. Values are checked when parsed; a Description that exists is
-// consistent (names unique, references resolved, fields inside their register, no overlap unless aliased).
+// Grammar and every key: hal/description/README.md. Values are checked when parsed; a Description that exists
+// is consistent (names unique, references resolved, fields inside their register, no overlap unless aliased).
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -13,10 +13,32 @@
 namespace tapeback {
 
 enum class RegisterClass : uint8_t {
-  Stable, Volatile, Progress, Poll, Status, W1C, ReadToClear, Fifo, Counter, Timestamp, Identity, AddressLow, AddressHigh
+  Stable,
+  Volatile,
+  Progress,
+  Poll,
+  Status,
+  W1C,
+  ReadToClear,
+  Fifo,
+  Counter,
+  Timestamp,
+  Identity,
+  AddressLow,
+  AddressHigh
 };
 enum class RegisterAccess : uint8_t { ReadWrite, ReadOnly, WriteOnly };
-enum class ReplayPolicy : uint8_t { Compare, Ignore, Mask, PollUntil, Substitute, Relocate, SideEffect, MayHang, Forbidden };
+enum class ReplayPolicy : uint8_t {
+  Compare,
+  Ignore,
+  Mask,
+  PollUntil,
+  Substitute,
+  Relocate,
+  SideEffect,
+  MayHang,
+  Forbidden
+};
 const char *registerClassName(RegisterClass c);
 const char *replayPolicyName(ReplayPolicy p);
 
@@ -37,6 +59,9 @@ struct RegisterDescription {
   uint64_t compareMask = ~uint64_t(0); ///< Policy Mask: bits that are compared.
   std::optional<uint64_t> reset;       ///< Value after reset, if defined.
   std::vector<FieldDescription> fields;
+  std::string
+      aliasOf; ///< Another view of bytes of that register: for people and filters; find() never returns it.
+  uint64_t widthMask() const { return width >= 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * width)) - 1; }
 };
 
 /// "REGISTER & mask == value"; mask defaults to all ones of the width. `any` = any write or read will do.
@@ -49,10 +74,11 @@ struct RegisterCondition {
 
 /// What an activity moves. Each address and count is a register whose last written value is used.
 struct TransferDescription {
-  RegisterCondition when; ///< On the starting register's written value (same register as the activity's `starts`).
+  RegisterCondition
+      when; ///< On the starting register's written value (same register as the activity's `starts`).
   bool toDevice = true;
   unsigned hostAddress = 0, deviceAddress = 0, count = 0; ///< Register indices.
-  std::string window;     ///< Device-internal window the device address lies in; empty if none.
+  std::string window; ///< Device-internal window the device address lies in; empty if none.
 };
 
 /// Something the device does by itself after being told: from a register write until a condition is observed.
@@ -64,20 +90,22 @@ struct ActivityDescription {
   std::vector<TransferDescription> transfers;
 };
 
-/// Memory inside the device, not directly addressable by the host unless `space` is set.
+/// Memory inside the device, not directly addressable by the host.
 struct InternalWindow {
   std::string name;
   uint64_t base = 0, size = 0; ///< In device addresses as used by transfers.
   /// How to read it back on a target without peek: activity to use, at most `maxTransfer` bytes each.
-  std::string readBack;        ///< Activity name with a from-device transfer; empty: not visible.
-  uint64_t maxTransfer = 0;
+  std::string readBack;         ///< Activity name with a from-device transfer; empty: not visible.
+  uint64_t maxTransfer = 0;     ///< Of one transfer, either way; `size` if the description does not say.
+  std::optional<uint8_t> reset; ///< What every byte is after a reset, if defined.
+  std::string doc;
 };
 
 /// One step of a restore recipe, in order.
 struct RestoreStep {
   enum class Kind : uint8_t { Register, Window } kind = Kind::Register;
-  unsigned reg = 0;       ///< Register: write its shadow value.
-  std::string window;     ///< Window: fill it through its activity's to-device transfer.
+  unsigned reg = 0;   ///< Register: write its shadow value.
+  std::string window; ///< Window: fill it through its activity's to-device transfer.
 };
 
 struct FingerprintEntry {
@@ -114,23 +142,43 @@ struct Description {
   std::string resetMethod;
   uint64_t dmaMask = ~uint64_t(0); ///< Host addresses the device can reach.
 
-  /// The register that an access of `width` bytes at `offset` of `space` falls into, or null. A part access (for
-  /// example the upper half of a 64-bit register) finds its register.
+  /// The register that an access of `width` bytes at `offset` of `space` falls into, or null. A part access
+  /// (for example the upper half of a 64-bit register) finds its register.
   const RegisterDescription *find(llvm::StringRef space, uint64_t offset, unsigned width = 1) const;
   const RegisterDescription *findByName(llvm::StringRef name) const;
   const InternalWindow *findWindow(llvm::StringRef name) const;
   unsigned indexOf(const RegisterDescription &reg) const { return unsigned(&reg - registers.data()); }
   /// Name of the lowest field that `bits` (in place) touches; empty if none.
   std::string fieldOf(const RegisterDescription &reg, uint64_t bits) const;
+
+  /// Prepares the quick lookups; parseDescription has done it. Needed again only by code that changes
+  /// `registers` (without it, lookups are right but linear while the number of registers differs).
+  void index();
+
+private:
+  struct Place {
+    uint64_t offset;
+    unsigned reg;
+  };
+  struct SpaceIndex {
+    std::string space;
+    std::vector<Place> places; ///< By offset; aliases left out, so that they do not overlap.
+  };
+  std::vector<SpaceIndex> placesBySpace;
+  std::vector<unsigned> byName;
 };
 
 /// Parses YAML. `name` (file name) is used in messages, which have line, column and caret. Class Usage.
 llvm::Expected<Description> parseDescription(llvm::StringRef yaml, llvm::StringRef name);
 
-/// Finds and reads the text of a description: a path, or a name looked up in the installation's descriptions
-/// (share/tapeback/descriptions beside bin/, or the build tree's). Returns text and resolved name.
+/// Finds and reads the text of a description: a path (it has a '/' or ends in .yaml), or a name looked up in
+/// the folders of the environment variable TAPEBACK_DESCRIPTIONS (separated by ':') and then in the
+/// installation's (share/tapeback/descriptions beside bin/, or the build tree's). Class Usage; an unknown
+/// name lists what there is.
 struct DescriptionText {
-  std::string text, name;
+  std::string text;
+  std::string name;  ///< The file, for messages.
+  std::string title; ///< "edu" for …/edu.yaml.
 };
 llvm::Expected<DescriptionText> loadDescriptionText(llvm::StringRef nameOrPath);
 

@@ -1,0 +1,108 @@
+// A description as it was written: words and numbers with their places in the text, nothing resolved or
+// checked. Between Parse.cpp, which fills it, and Resolve.cpp, which makes a Description of it. Inside this
+// folder only.
+#pragma once
+
+#include "format/Text.h"
+#include "hal/description/Description.h"
+#include "llvm/Support/SMLoc.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tapeback::raw {
+
+/// A value and where it stands.
+template <typename T>
+struct Located {
+  T value{};
+  llvm::SMRange where;
+};
+/// A number in the forms that parseNumber takes.
+struct Numeral {
+  uint64_t value = 0;
+};
+
+using Text = Located<std::string>;
+using Number = Located<Numeral>;
+using Flag = Located<bool>;
+
+struct Field {
+  Text name, bits;
+  std::string doc;
+};
+struct Condition {
+  llvm::SMRange where;
+  Text reg;
+  std::optional<Number> mask, value;
+  std::optional<Flag> any;
+};
+struct Register {
+  Text name;
+  std::optional<Text> space, access, cls, policy, aliasOf;
+  Number offset;
+  std::optional<Number> width, compareMask, reset;
+  std::vector<Field> fields;
+  std::string doc;
+};
+struct Transfer {
+  std::optional<Condition> when;
+  Text direction, hostAddress, deviceAddress, count;
+  std::optional<Text> window;
+};
+struct Activity {
+  Text name;
+  Condition starts;
+  std::vector<Condition> done;
+  std::vector<Transfer> transfers;
+};
+struct Window {
+  Text name;
+  std::optional<Number> base, maxTransfer, reset;
+  Number size;
+  std::optional<Text> readBack;
+  std::string doc;
+};
+struct Step {
+  llvm::SMRange where;
+  std::optional<Text> reg, window;
+};
+struct Fingerprint {
+  Text reg;
+  std::optional<Number> mask, value;
+};
+struct Interrupt {
+  Number vector;
+  Text name;
+  std::optional<Condition> cause;
+};
+struct Counter {
+  Text name, reg;
+  std::optional<Text> unit, cls;
+  std::optional<Number> widthBits;
+  std::optional<Flag> exact;
+};
+struct Document {
+  Number grammar;
+  Text name;
+  std::string version, doc;
+  std::vector<Text> spaces;
+  std::optional<Number> dmaMask;
+  std::optional<Text> resetMethod;
+  std::vector<Register> registers;
+  std::vector<Window> windows;
+  std::vector<Activity> activities;
+  std::vector<Interrupt> interrupts;
+  std::vector<Fingerprint> fingerprint;
+  std::optional<std::vector<Step>> restore;
+  std::vector<Text> postMortem;
+  std::vector<Counter> counters;
+};
+
+} // namespace tapeback::raw
+
+namespace tapeback {
+/// Checks a document and makes the description of it; what is wrong goes to `complaints`, and then the result
+/// means nothing.
+Description resolveDescription(const raw::Document &document, YamlComplaints &complaints);
+} // namespace tapeback
