@@ -25,27 +25,15 @@ constexpr Verb table[] = {
 #ifdef TAPEBACK_HAS_BISECT
     {"bisect", "Name the first window, packet and byte in which two targets differ", runBisect},
 #endif
-#ifdef TAPEBACK_HAS_INFO
     {"info", "Say what a tape is and what is on it", runInfo},
-#endif
-#ifdef TAPEBACK_HAS_DUMP
     {"dump", "List a tape's packets", runDump},
-#endif
 #ifdef TAPEBACK_HAS_TRIM
     {"trim", "Make a window range a tape of its own", runTrim},
 #endif
-#ifdef TAPEBACK_HAS_VERIFY
     {"verify", "Check every block, hash, index entry and cross-reference of a tape", runVerify},
-#endif
-#ifdef TAPEBACK_HAS_RECOVER
     {"recover", "Make a valid tape of what a damaged or unfinished one still holds", runRecover},
-#endif
-#ifdef TAPEBACK_HAS_TARGETS
     {"targets", "Say which kinds of target there are and which can be driven from here", runTargets},
-#endif
-#ifdef TAPEBACK_HAS_DEVICE
     {"device", "Check or show a device description", runDevice},
-#endif
 };
 
 void printHelp(raw_ostream &os) {
@@ -121,7 +109,7 @@ int run(ArrayRef<const char *> args) {
     args = args.drop_front();
     for (const Verb &verb : verbs())
       if (StringRef(args[0]) == verb.name)
-        return verb.run(helpOption);
+        return verb.run(ArrayRef<const char *>(helpOption));
     return unknownVerb(args);
   }
   for (const Verb &verb : verbs())

@@ -57,7 +57,16 @@ Report::Report(StringRef verb, bool json) : verb(verb), wantsJson(json) {
   begin();
 }
 
+void Report::close() {
+  if (!open)
+    return;
+  stream->objectEnd();
+  stream->flush();
+  open = false;
+}
+
 void Report::begin() {
+  close();
   stream.reset();
   bufferStream.reset();
   buffer.clear();
@@ -65,6 +74,7 @@ void Report::begin() {
   stream.emplace(*bufferStream, /*IndentSize=*/2);
   stream->objectBegin();
   stream->attribute("schema", "tapeback." + verb + "/1");
+  open = true;
 }
 
 void Report::printFailure(const Failure &failure) const {
@@ -91,11 +101,9 @@ void Report::error(const Failure &failure) {
 }
 
 int Report::finish(int exitCode) {
-  if (wantsJson) {
-    stream->objectEnd();
-    stream->flush();
+  close();
+  if (wantsJson)
     outs() << buffer << "\n";
-  }
   std::string why;
   if (flushStandardOutput(why))
     return exitCode;

@@ -23,11 +23,19 @@ int worseExit(int a, int b);
 class Report {
 public:
   Report(llvm::StringRef verb, bool json);
+  Report(const Report &) = delete;
+  Report &operator=(const Report &) = delete;
+  ~Report() { close(); }
 
   bool json() const { return wantsJson; }
   /// Attributes of the object, in the order they are written; "schema" is already there. Ignored in text
   /// mode.
   llvm::json::OStream &object() { return *stream; }
+  /// How long the object is by now.
+  uint64_t objectBytes() {
+    stream->flush();
+    return buffer.size();
+  }
   /// Adds the contract's "error" attribute to the object and prints the failure to standard error: for verbs
   /// that have results beside the error. The caller passes exitCodeOf(failure) to finish().
   void error(const Failure &failure);
@@ -45,10 +53,12 @@ public:
 
 private:
   void begin();
+  void close();
   void printFailure(const Failure &failure) const;
 
   std::string verb;
   bool wantsJson;
+  bool open = false; ///< The object lacks its end.
   std::string buffer;
   std::optional<llvm::raw_string_ostream> bufferStream;
   std::optional<llvm::json::OStream> stream;

@@ -3,6 +3,7 @@
 #include "tools/CommandLine.h"
 #include "tools/Report.h"
 #include "tools/Verb.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 

@@ -1,0 +1,71 @@
+// Packets for people and for scripts: one line of text or one JSON object each, with the names that the
+// description on the tape gives to registers, fields, counters, activities and interrupts.
+#pragma once
+
+#include "format/TapeReader.h"
+#include "hal/description/Description.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tapeback {
+
+/// Text from a tape made fit for a terminal: control characters and what is not UTF-8 are escaped, in double
+/// quotes.
+std::string quoteUntrusted(llvm::StringRef text);
+
+/// Uses the reader's blobs; one thread. Descriptions are parsed when first needed. What cannot be named is
+/// printed as numbers; an unknown kind is printed with every field it has. Errors are the reader's (a damaged
+/// block).
+class PacketPrinter {
+public:
+  enum class Payload {
+    None,    ///< Only its length and identity.
+    Preview, ///< The first bytes.
+    Whole,
+  };
+
+  explicit PacketPrinter(TapeReader &reader, Payload payload = Payload::Preview)
+      : reader(reader), payload(payload), descriptions(reader.devices().size()) {}
+
+  /// One line; with Payload::Whole, lines of hexadecimal below it.
+  llvm::Error writeText(llvm::raw_ostream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
+                        const PacketExtra &extra);
+  /// One object. At most `maxJsonPayload` bytes of payload, with "payload_truncated": true if there are more.
+  llvm::Error writeJson(llvm::json::OStream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
+                        const PacketExtra &extra);
+  static constexpr size_t maxJsonPayload = 1 << 20;
+  static constexpr size_t previewBytes = 16;
+
+  /// The device's description, or null if the tape has none that can be used.
+  const Description *description(uint16_t device);
+  /// The register that a register access or poll falls into, or null.
+  const RegisterDescription *registerOf(const Packet &packet);
+  /// "bar0"; "space-N" if the tape's table has no such space.
+  std::string spaceName(uint16_t space) const;
+
+  /// What could not be used so far ("device 0: its description …"), once each.
+  std::vector<std::string> takeWarnings() { return std::exchange(warnings, {}); }
+
+private:
+  struct Slot {
+    bool tried = false;
+    std::unique_ptr<Description> description;
+  };
+
+  uint64_t nanoseconds(const Packet &packet, uint64_t ticks) const;
+  std::string place(const Packet &packet);
+  std::string fields(const Packet &packet);
+  std::string details(const Packet &packet, const PacketExtra &extra);
+  llvm::Expected<std::string> name(const PacketExtra &extra);
+
+  TapeReader &reader;
+  Payload payload;
+  std::vector<Slot> descriptions;
+  std::vector<std::string> warnings;
+};
+
+} // namespace tapeback

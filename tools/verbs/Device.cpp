@@ -1,0 +1,196 @@
+// tapeback device: checks a device description, or shows what it says.
+#include "format/Failure.h"
+#include "hal/description/Description.h"
+#include "tools/CommandLine.h"
+#include "tools/Report.h"
+#include "tools/Verb.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+using namespace llvm;
+
+namespace tapeback {
+namespace {
+
+constexpr VerbHelp deviceHelp = {
+    "device",
+    "Check or show a device description",
+    "check|show DESCRIPTION [--register NAME] [--json]",
+    "DESCRIPTION is a YAML file, or the name of an installed description (edu). `check` parses it and says\n"
+    "where it is wrong, with line and column. `show` lists registers, fields, activities, memory windows "
+    "and\n"
+    "what a replay does with each register. hal/description/README.md has every key.\n",
+    "  tapeback device check my-npu.yaml\n"
+    "  tapeback device show edu\n"
+    "  tapeback device show edu --register DMA_CMD\n",
+    "  0  the description is good\n"
+    "  2  bad usage, no such description, or it is wrong\n"};
+
+const char *accessName(RegisterAccess access) {
+  switch (access) {
+  case RegisterAccess::ReadWrite: return "rw";
+  case RegisterAccess::ReadOnly: return "ro";
+  case RegisterAccess::WriteOnly: return "wo";
+  }
+  return "rw";
+}
+
+std::string conditionText(const Description &description, const RegisterCondition &condition) {
+  std::string text = description.registers[condition.reg].name;
+  if (condition.any)
+    return text + " is accessed";
+  return text + " & " + hex(condition.mask) + " == " + hex(condition.value);
+}
+
+void showRegister(raw_ostream &os, const RegisterDescription &reg) {
+  os << "  " << left_justify(reg.name, 16) << " " << left_justify(reg.space + "+" + hex(reg.offset), 14)
+     << " " << reg.width * 8 << " bits  " << accessName(reg.access) << "  "
+     << left_justify(registerClassName(reg.cls), 13) << " " << replayPolicyName(reg.policy);
+  if (reg.policy == ReplayPolicy::Mask)
+    os << " " << hex(reg.compareMask);
+  if (reg.reset)
+    os << "  reset " << hex(*reg.reset);
+  os << "\n";
+  if (!reg.doc.empty())
+    os << "      " << reg.doc << "\n";
+  for (const FieldDescription &field : reg.fields) {
+    std::string bits = std::to_string(field.high);
+    if (field.low != field.high)
+      bits += ":" + std::to_string(field.low);
+    os << "      [" << bits << "] " << field.name << (field.doc.empty() ? "" : "  ") << field.doc << "\n";
+  }
+}
+
+void showText(raw_ostream &os, const Description &description) {
+  os << description.name << (description.version.empty() ? "" : " version ") << description.version << "\n";
+  if (!description.doc.empty())
+    os << description.doc << "\n";
+  os << "spaces: " << join(description.spaces, ", ") << "\n";
+  os << "reset: " << (description.resetMethod.empty() ? "default" : description.resetMethod)
+     << "; reaches host addresses up to " << hex(description.dmaMask) << "\n";
+  os << "\nregisters: name, place, width, access, class, what a replay does\n";
+  for (const RegisterDescription &reg : description.registers)
+    showRegister(os, reg);
+  if (!description.activities.empty())
+    os << "\nactivities: what the device does by itself\n";
+  for (const ActivityDescription &activity : description.activities) {
+    os << "  " << activity.name << ": starts when " << conditionText(description, activity.starts) << "\n";
+    for (const RegisterCondition &done : activity.done)
+      os << "      done when " << conditionText(description, done) << "\n";
+    for (const TransferDescription &transfer : activity.transfers)
+      os << "      moves " << description.registers[transfer.count].name << " bytes "
+         << (transfer.toDevice ? "to the device, from " : "from the device, to ")
+         << description.registers[transfer.hostAddress].name << (transfer.toDevice ? " to " : " from ")
+         << description.registers[transfer.deviceAddress].name
+         << (transfer.window.empty() ? "" : " in window " + transfer.window) << "\n";
+  }
+  if (!description.windows.empty())
+    os << "\nmemory inside the device\n";
+  for (const InternalWindow &window : description.windows)
+    os << "  " << window.name << ": " << window.size << " bytes at " << hex(window.base)
+       << (window.readBack.empty() ? ", not visible without peek" : ", read back through " + window.readBack)
+       << "\n";
+  for (const InterruptDescription &interrupt : description.interrupts)
+    os << "\ninterrupt " << interrupt.vector << ": " << interrupt.name << "\n";
+  for (const CounterDescription &counter : description.counters)
+    os << "\ncounter " << counter.name << ": " << counter.unit << ", " << counter.cls << "\n";
+  os << "\nrestore recipe: ";
+  if (!description.hasRestore)
+    os << "none, so no keyframe is restorable\n";
+  else {
+    for (const RestoreStep &step : description.restore)
+      os << (&step == description.restore.data() ? "" : ", ")
+         << (step.kind == RestoreStep::Kind::Window ? "window " + step.window
+                                                    : description.registers[step.reg].name);
+    os << "\n";
+  }
+}
+
+void registerJson(json::OStream &os, const RegisterDescription &reg) {
+  os.object([&] {
+    os.attribute("name", reg.name);
+    os.attribute("space", reg.space);
+    os.attribute("offset", hex(reg.offset));
+    os.attribute("width", int64_t(reg.width));
+    os.attribute("access", accessName(reg.access));
+    os.attribute("class", registerClassName(reg.cls));
+    os.attribute("policy", replayPolicyName(reg.policy));
+    os.attribute("compare_mask", hex(reg.compareMask));
+    os.attribute("reset", reg.reset ? json::Value(hex(*reg.reset)) : json::Value(nullptr));
+    os.attribute("doc", json::fixUTF8(reg.doc));
+    os.attributeArray("fields", [&] {
+      for (const FieldDescription &field : reg.fields)
+        os.object([&] {
+          os.attribute("name", field.name);
+          os.attribute("low", int64_t(field.low));
+          os.attribute("high", int64_t(field.high));
+          os.attribute("doc", json::fixUTF8(field.doc));
+        });
+    });
+  });
+}
+
+} // namespace
+
+int runDevice(ArrayRef<const char *> args) {
+  cl::opt<std::string> action(cl::Positional, cl::Required, cl::desc("check|show"));
+  cl::opt<std::string> which(cl::Positional, cl::Required, cl::desc("DESCRIPTION"));
+  cl::opt<std::string> only("register", cl::desc("show: only this register"), cl::value_desc("NAME"));
+  CommandLine line(deviceHelp);
+  if (std::optional<int> exit = line.parse(args))
+    return *exit;
+  Report report("device", line.json());
+  if (action != "check" && action != "show")
+    return report.fail(Failure(FailureClass::Usage, "bad-usage",
+                               "there is nothing called '" + action + "' to do", "command line",
+                               "use `device check` or `device show`"));
+  Expected<DescriptionText> text = loadDescriptionText(which);
+  if (!text)
+    return report.fail(text.takeError());
+  Expected<Description> description = parseDescription(text->text, text->name);
+  if (!description)
+    return report.fail(description.takeError());
+  const RegisterDescription *reg = nullptr;
+  if (only.getNumOccurrences()) {
+    reg = description->findByName(only);
+    if (!reg) {
+      std::vector<std::string> names;
+      for (const RegisterDescription &other : description->registers)
+        names.push_back(other.name);
+      std::string near = closest(only, names);
+      return report.fail(
+          Failure(FailureClass::Usage, "no-such-register",
+                  "there is no register '" + only + "' in " + description->name, text->name,
+                  near.empty() ? "registers are: " + join(names, ", ") : "did you mean '" + near + "'?"));
+    }
+  }
+  if (report.json()) {
+    json::OStream &os = report.object();
+    os.attribute("file", json::fixUTF8(text->name));
+    os.attribute("valid", true);
+    os.attribute("name", description->name);
+    os.attribute("version", description->version);
+    if (action == "show")
+      os.attributeArray("registers", [&] {
+        for (const RegisterDescription &other : description->registers)
+          if (!reg || reg == &other)
+            registerJson(os, other);
+      });
+    os.attribute("register_count", uint64_t(description->registers.size()));
+    os.attribute("activity_count", uint64_t(description->activities.size()));
+    os.attribute("window_count", uint64_t(description->windows.size()));
+    os.attribute("restore_recipe", description->hasRestore);
+  } else if (action == "check") {
+    outs() << text->name << ": good: " << description->name << ", " << description->registers.size()
+           << " registers, " << description->activities.size() << " activities, "
+           << description->windows.size() << " memory windows, " << (description->hasRestore ? "a" : "no")
+           << " restore recipe\n";
+  } else if (reg) {
+    showRegister(outs(), *reg);
+  } else {
+    showText(outs(), *description);
+  }
+  return report.finish(0);
+}
+
+} // namespace tapeback

@@ -1,0 +1,223 @@
+// tapeback dump: a tape's packets, filtered, as text, as lines of JSON, or (bounded) as one JSON object.
+#include "format/TapeReader.h"
+#include "tools/CommandLine.h"
+#include "tools/PacketFilter.h"
+#include "tools/PacketPrinter.h"
+#include "tools/Range.h"
+#include "tools/Report.h"
+#include "tools/Verb.h"
+
+using namespace llvm;
+
+namespace tapeback {
+namespace {
+
+constexpr VerbHelp dumpHelp = {
+    "dump",
+    "List a tape's packets",
+    "TAPE [--range RANGE] [--kind KINDS] [--register NAMES] [--device D] [--thread N] …",
+    "One packet a line, with register and field names from the description that the tape carries. All\n"
+    "filters must let a packet through. Memory use does not depend on the length of the tape.\n"
+    "\n"
+    "RANGE is one place or two with \"..\" between them, both included:\n"
+    "  w120            window 120              w100..w140      41 windows\n"
+    "  p5000..end      from packet 5000 on     start..p99      the first 100 packets\n"
+    "  @NAME           from the first marker of that name up to the next marker\n"
+    "  @NAME#3         the same for its third occurrence\n"
+    "  @\"a..b\"#2       a name with \"..\", \"#\" or a quote in it (your shell wants '…' around it)\n"
+    "\n"
+    "Three forms of output: text; --format jsonl, a first line about the tape and then one JSON object a\n"
+    "line, as long as it takes; --json, one object with at most --limit packets (10000 unless given) and,\n"
+    "if there are more, \"next\": where to go on.\n",
+    "  tapeback dump run.tape --range w3\n"
+    "  tapeback dump run.tape --register STATUS,DMA_CMD --kind register-write\n"
+    "  tapeback dump run.tape --range @dma#2 --payload hex\n"
+    "  tapeback dump run.tape --format jsonl | jq 'select(.kind == \"oracle\")'\n",
+    "  0  done (also if nothing passed the filters, or the reader of the output went away)\n"
+    "  2  bad usage: no such window, marker, register or device\n"
+    "  3  the tape is damaged; what could be read has been listed (not with --json)\n"
+    "  5  standard output could not be written\n"};
+
+/// Passes the packets of a range that a filter lets through to `show`, which says whether to go on.
+Error forEachPacket(
+    TapeReader &reader, const TapeRange &range, PacketFilter &filter,
+    function_ref<Expected<bool>(uint64_t ordinal, uint64_t window, const Packet &, const PacketExtra &)>
+        show) {
+  PacketBatch batch;
+  uint64_t window = range.firstWindow, windowEnd = 0;
+  const uint64_t end = range.firstPacket + range.packetCount;
+  for (uint64_t next = range.firstPacket; next < end;) {
+    if (Error error = reader.readBlockFrom(next, batch))
+      return error;
+    if (batch.packets.empty())
+      break;
+    for (size_t i = 0; i < batch.packets.size() && next < end; ++i, ++next) {
+      const Packet &packet = batch.packets[i];
+      if (!filter.passes(packet))
+        continue;
+      if (next >= windowEnd) {
+        Expected<uint64_t> found = reader.windowOfPacket(next);
+        if (!found)
+          return found.takeError();
+        window = *found;
+        Expected<WindowInfo> info = reader.window(window);
+        if (!info)
+          return info.takeError();
+        windowEnd = info->firstPacket + info->packetCount;
+      }
+      Expected<bool> goOn = show(next, window, packet, batch.extra(packet));
+      if (!goOn)
+        return goOn.takeError();
+      if (!*goOn)
+        return Error::success();
+    }
+  }
+  return Error::success();
+}
+
+/// One object with a bounded array. Its size is bounded, too: payloads in full may be long.
+int dumpObject(Report &report, TapeReader &reader, const TapeRange &range, PacketFilter &filter,
+               PacketPrinter &printer, uint64_t limit, StringRef path) {
+  constexpr uint64_t maxBytes = 64u << 20;
+  json::OStream &os = report.object();
+  os.attribute("tape", json::fixUTF8(path));
+  os.attribute("root", toHex(reader.summary().root));
+  std::optional<uint64_t> next;
+  uint64_t shown = 0;
+  std::optional<Failure> failure;
+  os.attributeArray("packets", [&] {
+    Error error = forEachPacket(reader, range, filter,
+                                [&](uint64_t ordinal, uint64_t window, const Packet &packet,
+                                    const PacketExtra &extra) -> Expected<bool> {
+                                  if (shown == limit || report.objectBytes() > maxBytes) {
+                                    next = ordinal;
+                                    return false;
+                                  }
+                                  ++shown;
+                                  if (Error bad = printer.writeJson(os, ordinal, window, packet, extra))
+                                    return bad;
+                                  return true;
+                                });
+    if (error)
+      failure = toFailure(std::move(error));
+  });
+  if (failure)
+    return report.fail(*failure);
+  os.attribute("count", shown);
+  os.attribute("truncated", next.has_value());
+  os.attribute("next", next ? json::Value("p" + std::to_string(*next)) : json::Value(nullptr));
+  return report.finish(0);
+}
+
+} // namespace
+
+int runDump(ArrayRef<const char *> args) {
+  cl::opt<std::string> path(cl::Positional, cl::Required, cl::desc("TAPE"));
+  cl::opt<std::string> range("range", cl::desc("Only this part of the tape (see above)"),
+                             cl::value_desc("RANGE"));
+  cl::list<std::string> kinds("kind",
+                              cl::desc("Only these kinds of packet (register-read,poll …; or unknown)"),
+                              cl::value_desc("KINDS"), cl::CommaSeparated);
+  cl::list<std::string> registers("register",
+                                  cl::desc("Only accesses to these registers, by name or as space+offset"),
+                                  cl::value_desc("NAMES"), cl::CommaSeparated);
+  cl::opt<std::string> device(
+      "device", cl::desc("Only this device, by number or by the program's name for it"), cl::value_desc("D"));
+  cl::opt<unsigned> thread("thread", cl::desc("Only this thread of the program"), cl::value_desc("N"));
+  cl::opt<uint64_t> limit("limit", cl::desc("Stop after N packets (--json: 10000 unless given)"),
+                          cl::value_desc("N"));
+  cl::opt<std::string> form("format", cl::desc("text or jsonl"), cl::value_desc("FORM"), cl::init("text"));
+  cl::opt<std::string> payload(
+      "payload", cl::desc("Contents of memory: none, preview (first 16 bytes) or hex (all of it)"),
+      cl::value_desc("HOW"), cl::init("preview"));
+  CommandLine line(dumpHelp);
+  if (std::optional<int> exit = line.parse(args))
+    return *exit;
+  Report report("dump", line.json());
+  auto usage = [&](std::string code, std::string message, std::string where, std::string hint) {
+    return report.fail(Failure(FailureClass::Usage, code, message, where, hint));
+  };
+  if (form != "text" && form != "jsonl")
+    return usage("bad-option-value", "there is no format '" + form + "'", "--format", "use text or jsonl");
+  if (line.json() && form.getNumOccurrences())
+    return usage("bad-usage", "--json writes one object and --format says otherwise", "--format",
+                 "use --format jsonl for one object a line");
+  if (payload != "none" && payload != "preview" && payload != "hex")
+    return usage("bad-option-value", "there is no way '" + payload + "' to show payloads", "--payload",
+                 "use none, preview or hex");
+  auto how = payload == "none"      ? PacketPrinter::Payload::None
+             : payload == "preview" ? PacketPrinter::Payload::Preview
+                                    : PacketPrinter::Payload::Whole;
+
+  Expected<std::unique_ptr<TapeReader>> opened = TapeReader::open(path);
+  if (!opened)
+    return report.fail(opened.takeError());
+  TapeReader &reader = **opened;
+  PacketPrinter printer(reader, how);
+  FilterOptions wanted;
+  wanted.kinds = kinds;
+  wanted.registers = registers;
+  if (device.getNumOccurrences())
+    wanted.device = device;
+  if (thread.getNumOccurrences())
+    wanted.thread = thread;
+  Expected<PacketFilter> filter = PacketFilter::make(wanted, reader, printer);
+  if (!filter)
+    return report.fail(filter.takeError());
+  TapeRange part = wholeTape(reader);
+  if (range.getNumOccurrences()) {
+    Expected<TapeRange> resolved = resolveRange(range, reader);
+    if (!resolved)
+      return report.fail(resolved.takeError());
+    part = *resolved;
+  }
+  uint64_t most = limit.getNumOccurrences() ? uint64_t(limit) : line.json() ? 10000 : ~uint64_t(0);
+  if (line.json())
+    return dumpObject(report, reader, part, *filter, printer, most, path);
+
+  uint64_t shown = 0;
+  if (form == "jsonl") {
+    json::OStream head(outs());
+    head.object([&] {
+      head.attribute("schema", "tapeback.dump.lines/1");
+      head.attribute("tape", json::fixUTF8(path));
+      head.attribute("root", toHex(reader.summary().root));
+      head.attribute("packets", reader.summary().packets);
+      head.attribute("windows", reader.summary().windows);
+    });
+    head.flush();
+    outs() << "\n";
+  }
+  Error error = forEachPacket(reader, part, *filter,
+                              [&](uint64_t ordinal, uint64_t window, const Packet &packet,
+                                  const PacketExtra &extra) -> Expected<bool> {
+                                if (shown == most || standardOutputGone())
+                                  return false;
+                                ++shown;
+                                if (form == "text") {
+                                  if (Error bad = printer.writeText(outs(), ordinal, window, packet, extra))
+                                    return bad;
+                                  return true;
+                                }
+                                json::OStream os(outs());
+                                if (Error bad = printer.writeJson(os, ordinal, window, packet, extra))
+                                  return bad;
+                                os.flush();
+                                outs() << "\n";
+                                return true;
+                              });
+  for (const std::string &warning : printer.takeWarnings())
+    report.warn(warning);
+  if (error) {
+    // What was listed so far stays listed.
+    Failure failure = toFailure(std::move(error));
+    outs().flush();
+    report.error(failure);
+    return report.finish(exitCodeOf(failure));
+  }
+  if (!shown && form == "text" && reader.summary().packets)
+    report.warn("no packet passes the filters");
+  return report.finish(0);
+}
+
+} // namespace tapeback
