@@ -2,6 +2,7 @@
 #include "format/Failure.h"
 #include "hal/Target.h"
 #include "hal/TargetUri.h"
+#include "hal/model/ModelTarget.h"
 #include "hal/null/NullTarget.h"
 #ifdef TAPEBACK_HAS_QEMU
 #include "hal/qemu/QemuTarget.h"
@@ -19,6 +20,8 @@ const SchemeEntry schemeTable[] = {
     {{"null", "null:?spaces=bar0,config&size=BYTES&vectors=N",
       "accepts everything, answers nothing that means anything"},
      openNullTarget},
+    {{"model", "model:NAME-or-path?OPTION=VALUE", "a model plugin, in a process of its own"},
+     openModelTarget},
 #ifdef TAPEBACK_HAS_QEMU
     {{"qemu", "qemu:DEVICE?OPTION=VALUE", "a device of QEMU, in a virtual machine of its own"},
      openQemuTarget},

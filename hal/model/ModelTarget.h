@@ -1,0 +1,18 @@
+// "model:NAME-or-path?option=value" — a model plugin, in a process of its own.
+#pragma once
+
+#include "hal/Target.h"
+#include "hal/TargetUri.h"
+#include <sys/types.h>
+
+namespace tapeback {
+
+/// Loads the plugin, checks it against the ABI and makes one instance of it. Options other than the target's
+/// own (hal/model/README.md) go to the plugin, which refuses what it does not know. Failures: Usage when the
+/// plugin is missing, is no plugin, breaks the ABI or refuses an option; Target when it dies, hangs or fails.
+llvm::Expected<std::unique_ptr<Target>> openModelTarget(const TargetUri &uri);
+
+/// The process id of an open model's host process, for tests and for messages; -1 if `target` is no model.
+pid_t modelHostProcess(const Target &target);
+
+} // namespace tapeback
