@@ -1,0 +1,87 @@
+// What ShadowState is made of. Inside this folder only.
+#pragma once
+
+#include "hal/state/ActivityTracker.h"
+#include "hal/state/ContentMap.h"
+#include "hal/state/OrdinalMap.h"
+#include "hal/state/RegisterShadow.h"
+#include "hal/state/ShadowState.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace tapeback {
+
+/// One internal window. A byte is known if a transfer showed it, or if the last reset defined it and nothing
+/// has been written there since: writing assigns a writer, whatever it wrote.
+struct WindowState {
+  WindowState(const InternalWindow &window, PageBudget &budget, size_t maxWriters)
+      : window(&window), content(budget), writers(maxWriters) {}
+
+  const InternalWindow *window;
+  ContentMap content;
+  OrdinalMap writers;
+  std::optional<uint64_t> resetBy;
+  bool filled = false; ///< The reset value holds where nobody has written since.
+
+  bool fillHolds(const PageBudget &budget) const { return filled && !writers.evicted() && !budget.refused(); }
+  uint64_t last() const { return window->base + (window->size - 1); }
+  /// The part of [first, first + length) that lies in the window; false if none.
+  bool clip(uint64_t first, uint64_t length, uint64_t &clippedFirst, uint64_t &clippedLast) const;
+  /// First byte that is not known, if any.
+  std::optional<uint64_t> firstUnknown(const PageBudget &budget) const;
+};
+
+/// Last byte of a range that is not empty, cut at the end of the address space.
+inline uint64_t lastOf(uint64_t first, uint64_t length) {
+  return length - 1 > ~uint64_t(0) - first ? ~uint64_t(0) : first + (length - 1);
+}
+
+struct ShadowState::State {
+  State(const Description *description, std::vector<std::string> spaces, uint16_t device,
+        const ShadowLimits &limits);
+
+  // One function a group of packet kinds; all in ShadowState.cpp.
+  void registerWrite(uint64_t ordinal, const Packet &packet);
+  void registerSeen(const Packet &packet);
+  void memoryWritten(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
+                     const BlobLookup &blobs);
+  void memorySeen(uint64_t address, llvm::ArrayRef<uint8_t> content);
+  void transferTold(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
+  void transferDone(const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
+  void acquired(const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
+  void waitedForMemory(const Packet &packet);
+  void deviceReset(uint64_t ordinal, const Packet &packet);
+  void lost(uint64_t ordinal, const Packet &packet);
+  void marked(const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
+  void mapped(uint64_t ordinal, uint64_t first, uint64_t length, bool isMapped);
+  void cameBack(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
+  bool didNotComplete(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
+  void dispatch(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
+
+  void started(uint64_t ordinal, unsigned activity, uint64_t value);
+  void overwriteMemory(uint64_t ordinal, uint64_t first, uint64_t length);
+  WindowState *windowOf(const OutstandingTransfer &transfer);
+  void forgetMemory();
+  void forgetWindows(std::optional<uint64_t> resetBy, bool filled);
+
+  /// Why a keyframe could not be restored; empty if it could.
+  std::string whyNotRestorable() const;
+
+  const Description *description;
+  uint16_t device;
+  ShadowLimits limits;
+  RegisterShadow registers;
+  ActivityTracker activities;
+  PageBudget budget;
+  ContentMap memory;
+  OrdinalMap memoryWriters, mappings;
+  std::vector<WindowState> windows; ///< As in the description.
+
+  bool synchronised = false;
+  uint64_t commands = 0, commandsAtMarker = 0;
+  std::string marker;
+  uint64_t markerOccurrence = 0;
+  llvm::StringMap<uint64_t> markerCounts;
+  std::optional<uint64_t> seededAt;
+};
+
+} // namespace tapeback
