@@ -4,9 +4,11 @@
 #include "hal/TargetUri.h"
 #include "hal/model/ModelTarget.h"
 #include "hal/null/NullTarget.h"
+#include "hal/pci-sysfs/SysfsTarget.h"
 #ifdef TAPEBACK_HAS_QEMU
 #include "hal/qemu/QemuTarget.h"
 #endif
+#include "hal/vfio/VfioTarget.h"
 
 namespace tapeback {
 namespace {
@@ -26,6 +28,11 @@ const SchemeEntry schemeTable[] = {
     {{"qemu", "qemu:DEVICE?OPTION=VALUE", "a device of QEMU, in a virtual machine of its own"},
      openQemuTarget},
 #endif
+    {{"vfio", "vfio:DOMAIN:BUS:DEVICE.FUNCTION?OPTION=VALUE",
+      "a PCI device, through Linux VFIO and the IOMMU"},
+     openVfioTarget},
+    {{"pci-sysfs", "pci-sysfs:DOMAIN:BUS:DEVICE.FUNCTION", "a PCI device's registers only, without an IOMMU"},
+     openSysfsTarget},
 };
 
 } // namespace
