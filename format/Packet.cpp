@@ -2,6 +2,7 @@
 #include "format/Packet.h"
 
 #include <array>
+#include <cstddef>
 
 namespace tapeback {
 
@@ -22,6 +23,11 @@ static_assert(kindNames.back() != nullptr);
 const char *packetKindName(PacketKind kind) {
   const auto number = static_cast<size_t>(kind);
   return number < kindNames.size() ? kindNames[number] : nullptr;
+}
+
+bool linksToPacket(PacketKind kind) {
+  return kind == PacketKind::DmaCompletion || kind == PacketKind::SpanEnd || kind == PacketKind::Oracle ||
+         kind == PacketKind::LateCompletion;
 }
 
 const char *lossCauseName(LossCause cause) {

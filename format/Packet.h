@@ -13,42 +13,49 @@ namespace tapeback {
 /// The fields of Packet and PacketExtra that a kind uses are listed beside it; the others are zero.
 /// addr = Packet::address, val = Packet::value; the rest are PacketExtra's.
 enum class PacketKind : uint8_t {
-  RegisterRead = 0,     ///< space, addr, width, val = what was read.
-  RegisterWrite = 1,    ///< space, addr, width, val = what was written.
-  Poll = 2,             ///< space, addr, width, val = last value read, mask, expected, deadline, count = reads made.
-  MemoryWrite = 3,      ///< The host's stores to device-visible memory: addr = IOVA, length, payload.
-  MemoryRead = 4,       ///< A read of device-visible memory through the API: addr = IOVA, length, payload = content.
-  MemoryWait = 5,       ///< A fence in memory: addr = IOVA, width, mask, expected, deadline, val = last value.
-  Acquire = 6,          ///< The program takes ownership of results: addr = IOVA, length, payload = content.
-  Submit = 7,           ///< Command-stream entries handed over: addr = queue entry IOVA, length, val = queue, payload.
-  DmaDescriptor = 8,    ///< A transfer the device was told to do: addr = host IOVA, length, val = device address,
-                        ///< flags = TransferToDevice or TransferFromDevice, payload = content if to device.
-                        ///< link = activity (index into the description's activities).
-  DmaCompletion = 9,    ///< The host learnt that a transfer is done: addr, length as in the descriptor,
-                        ///< link = packet ordinal of the DmaDescriptor, payload = content if from device.
-  Interrupt = 10,       ///< The program waited for an interrupt: addr = vector, deadline, completion says whether it
-                        ///< came; count = how many were pending (evidence only, they coalesce).
+  RegisterRead = 0,  ///< space, addr, width, val = what was read.
+  RegisterWrite = 1, ///< space, addr, width, val = what was written.
+  Poll = 2, ///< space, addr, width, val = last value read, mask, expected, deadline, count = reads made.
+  MemoryWrite = 3, ///< The host's stores to device-visible memory: addr = IOVA, length, payload.
+  MemoryRead =
+      4, ///< A read of device-visible memory through the API: addr = IOVA, length, payload = content.
+  MemoryWait = 5, ///< A fence in memory: addr = IOVA, width, mask, expected, deadline, val = last value.
+  Acquire = 6,    ///< The program takes ownership of results: addr = IOVA, length, payload = content.
+  Submit = 7, ///< Command-stream entries handed over: addr = queue entry IOVA, length, val = queue, payload.
+  DmaDescriptor = 8, ///< A transfer the device was told to do: addr = host IOVA, length, val = device
+                     ///< address, flags = TransferToDevice or TransferFromDevice, payload = content if to
+                     ///< device. link = activity (index into the description's activities).
+  DmaCompletion = 9, ///< The host learnt that a transfer is done: addr, length as in the descriptor,
+                     ///< link = packet ordinal of the DmaDescriptor, payload = content if from device.
+  Interrupt = 10, ///< The program waited for an interrupt: addr = vector, deadline, completion says whether
+                  ///< it came; count = how many were pending (evidence only, they coalesce).
   CounterSnapshot = 11, ///< addr = counter id in the description, val.
   Marker = 12,          ///< payload = name (UTF-8). Starts a window.
   SpanBegin = 13,       ///< payload = name.
   SpanEnd = 14,         ///< link = packet ordinal of SpanBegin.
   ClockSample = 15,     ///< clock = which clock, val = its reading at issueTime.
-  Oracle = 16,          ///< A check in the program: payload = name; val = actual, expected, mask; flags Failed if it
-                        ///< did not hold. link = packet ordinal that the actual value came from, or NoLink.
-                        ///< For memory checks addr = IOVA, length > 0, expected/val = first wrong byte, count = its offset.
-  Reset = 17,           ///< val = ResetKind as an integer.
-  Tick = 18,            ///< Time passed without packets. The recorder's own.
-  Loss = 19,            ///< val = packets lost (or UnknownCount), addr = LossCause. Replay never crosses it silently.
-  MemoryMap = 20,       ///< Memory became visible to the device: addr = IOVA, length.
-  MemoryUnmap = 21,     ///< addr = IOVA, length.
-  Open = 22,            ///< A device was opened by the program: device, payload = alias.
-  Close = 23,           ///< device.
-  LateCompletion = 24,  ///< Closes an operation written as Pending: link = its ordinal, val = its value.
+  Oracle =
+      16, ///< A check in the program: payload = name; val = actual, expected, mask; flags Failed if it
+          ///< did not hold. link = packet ordinal that the actual value came from, or NoLink.
+          ///< For memory checks addr = IOVA, length > 0, expected/val = first wrong byte, count = its offset.
+  Reset = 17, ///< val = ResetKind as an integer.
+  Tick = 18,  ///< Time passed without packets. The recorder's own.
+  Loss = 19,  ///< val = packets lost (or UnknownCount), addr = LossCause. Replay never crosses it silently.
+  MemoryMap = 20,      ///< Memory became visible to the device: addr = IOVA, length.
+  MemoryUnmap = 21,    ///< addr = IOVA, length.
+  Open = 22,           ///< A device was opened by the program: device, payload = alias.
+  Close = 23,          ///< device.
+  LateCompletion = 24, ///< Closes an operation written as Pending: link = its ordinal, val = its value.
 };
 constexpr unsigned packetKindCount = 25;
 
-/// Lower-case kebab name ("register-read"), or "unknown-N" is the caller's business: returns nullptr if unknown.
+/// Lower-case kebab name ("register-read"), or "unknown-N" is the caller's business: returns nullptr if
+/// unknown.
 const char *packetKindName(PacketKind kind);
+
+/// True if PacketExtra::link of this kind is the ordinal of an earlier packet (or noLink), so that whoever
+/// renumbers packets has to renumber it too. False for DmaDescriptor, whose link is an activity.
+bool linksToPacket(PacketKind kind);
 
 /// Where the packet comes from. What the recorder itself read is evidence, and is not replayed.
 enum class Origin : uint8_t { Program = 0, Recorder = 1, Imported = 2 };
@@ -63,12 +70,12 @@ enum class Completion : uint8_t {
 
 enum class LossCause : uint8_t {
   Unknown = 0,
-  RingFull = 1,     ///< The ring was full and the user chose not to wait.
-  CollectorGone = 2,///< The collecting process died.
-  DiskError = 3,    ///< Could not be written.
-  Damage = 4,       ///< Blocks of the parent tape were damaged (`recover`).
-  Source = 5,       ///< The imported capture says that it lost events.
-  NotRecording = 6, ///< Before the start condition or after the stop condition.
+  RingFull = 1,      ///< The ring was full and the user chose not to wait.
+  CollectorGone = 2, ///< The collecting process died.
+  DiskError = 3,     ///< Could not be written.
+  Damage = 4,        ///< Blocks of the parent tape were damaged (`recover`).
+  Source = 5,        ///< The imported capture says that it lost events.
+  NotRecording = 6,  ///< Before the start condition or after the stop condition.
 };
 const char *lossCauseName(LossCause cause);
 
@@ -80,7 +87,7 @@ enum PacketFlags : uint8_t {
   Concurrent = 1 << 3,  ///< Overlaps in time with an operation of another thread: not ordered with it.
   Truncated = 1 << 4,   ///< The payload is shorter than `length`: a capture limit was met.
   NotCaptured = 1 << 5, ///< The payload could not be captured at all (unmapped range, capture limit).
-  Prefix = 1 << 6,      ///< Part of a pinned prefix: establishes state; compared, but not of the wanted range.
+  Prefix = 1 << 6, ///< Part of a pinned prefix: establishes state; compared, but not of the wanted range.
 };
 
 constexpr uint64_t noLink = ~uint64_t(0);
@@ -94,8 +101,8 @@ struct BlobId {
   explicit operator bool() const { return hi || lo; }
 };
 
-/// The dense part, 48 bytes. Times are in units of the tape's clock `clock` (see TapeClock): nanoseconds of the
-/// host's monotonic clock unless the tape says otherwise.
+/// The dense part, 48 bytes. Times are in units of the tape's clock `clock` (see TapeClock): nanoseconds of
+/// the host's monotonic clock unless the tape says otherwise.
 struct Packet {
   uint64_t issueTime = 0;
   uint64_t completeTime = 0; ///< 0 unless completion is Done, Failed or TimedOut. Events: equal to issueTime.

@@ -14,6 +14,13 @@ std::string toHex(const Digest &digest) {
   return text;
 }
 
+void LossSummary::add(const Packet &loss) {
+  // A cause of a later version that does not fit the type is a loss all the same.
+  const auto cause = loss.address <= UINT8_MAX ? static_cast<LossCause>(loss.address) : LossCause::Unknown;
+  uint64_t &sum = packets[cause];
+  sum = loss.value > unknownCount - sum ? unknownCount : sum + loss.value;
+}
+
 SignatureMatch matchSignatures(const Signature &a, const Signature &b) {
   if (a.oracle != b.oracle || a.name != b.name)
     return SignatureMatch::None;

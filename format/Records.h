@@ -13,28 +13,28 @@ namespace tapeback {
 using Digest = std::array<uint8_t, 32>; ///< BLAKE3.
 std::string toHex(const Digest &digest);
 
-/// The tape's identity: free key/value facts with a fixed vocabulary (format/SPEC.md lists the keys: workload,
-/// slice, compiler, firmware, driver, bitstream, host, tool-version, seed, capture-options, owner, threshold …).
-/// A fact that is not known is absent, never empty.
+/// The tape's identity: free key/value facts with a fixed vocabulary (format/SPEC.md lists the keys:
+/// workload, slice, compiler, firmware, driver, bitstream, host, tool-version, seed, capture-options, owner,
+/// threshold …). A fact that is not known is absent, never empty.
 struct Manifest {
   std::map<std::string, std::string> facts;
   std::optional<Digest> parentRoot; ///< recover, trim, reduce, redact: the tape this one was made from.
-  std::string derivation;           ///< How it was made from the parent ("trim w100..w140"); empty for originals.
+  std::string derivation; ///< How it was made from the parent ("trim w100..w140"); empty for originals.
 };
 
 /// A clock that packet times and ClockSample packets refer to. Clock 0 is always the host's monotonic clock.
 struct TapeClock {
-  std::string name;             ///< "host-monotonic", "device", "tsc" …
+  std::string name; ///< "host-monotonic", "device", "tsc" …
   uint64_t ticksPerSecond = 1'000'000'000;
 };
 
 /// One device of the tape: what it was, and the description it was recorded with (whole text, so that a tape
 /// replays without the lab's files).
 struct DeviceRecord {
-  std::string alias;          ///< The name the program opened it by.
-  std::string targetUri;      ///< As recorded on.
+  std::string alias;                           ///< The name the program opened it by.
+  std::string targetUri;                       ///< As recorded on.
   std::map<std::string, std::string> identity; ///< From TargetIdentity: vendor, device, version, serial …
-  std::string description;    ///< YAML text; empty if recorded without.
+  std::string description;                     ///< YAML text; empty if recorded without.
   std::string descriptionName;
 };
 
@@ -59,7 +59,8 @@ struct KeyframeRegister {
   uint8_t width = 0;
   uint64_t value = 0;
 };
-/// State as the recorder saw it *before* packet `packet`; synthesised from packets, never read from the device.
+/// State as the recorder saw it *before* packet `packet`; synthesised from packets, never read from the
+/// device.
 struct Keyframe {
   uint64_t packet = 0; ///< The first packet after it.
   uint64_t window = 0; ///< The first window after it.
@@ -74,9 +75,9 @@ struct Keyframe {
 
 /// What makes two failures the same. Never raw window numbers or addresses: those do not survive trimming.
 struct Signature {
-  std::string oracle;      ///< "check", "died", "hang", "target-error", "error-register", "golden-digest".
-  std::string name;        ///< The check's name, the register's, or the signal's.
-  std::string object;      ///< Buffer, descriptor, queue or register; empty if none.
+  std::string oracle; ///< "check", "died", "hang", "target-error", "error-register", "golden-digest".
+  std::string name;   ///< The check's name, the register's, or the signal's.
+  std::string object; ///< Buffer, descriptor, queue or register; empty if none.
   std::string field;
   std::optional<uint64_t> offset;   ///< Of the first wrong byte in the object.
   std::optional<uint64_t> xorClass; ///< good XOR bad of the first wrong byte or value.
@@ -101,8 +102,11 @@ struct Outcome {
 
 /// What `Loss` packets add up to, by cause.
 struct LossSummary {
-  std::map<LossCause, uint64_t> packets;
+  std::map<LossCause, uint64_t> packets; ///< unknownCount once one of its losses could not be counted.
   bool any() const { return !packets.empty(); }
+  /// Adds a Loss packet.
+  void add(const Packet &loss);
+  bool operator==(const LossSummary &) const = default;
 };
 
 /// Sums and places that the footer carries, so that `info` reads two blocks.

@@ -10,15 +10,16 @@
 namespace tapeback {
 
 struct ReaderOptions {
-  bool verifyHashes = true;      ///< Check each block's hash when it is read.
+  bool verifyHashes = true; ///< Check each block's hash when it is read.
   uint64_t maxBlockRawBytes = 64u << 20;
   uint64_t blobCacheBytes = 64u << 20; ///< Decoded blob blocks kept; least recently used goes first.
 };
 
-/// One reader, one thread; open the file twice to read from two. Nothing is read that was not asked for: open reads
-/// the header, the footer and the head of the tape (manifest, devices). Index parts are loaded when needed.
-/// A file that shrinks while open gives an error (the file is read with pread, never mapped: docs/decisions).
-/// A tape without footer (a writer was killed) is refused with code "unfinished" and the hint to use `recover`.
+/// One reader, one thread; open the file twice to read from two. Nothing is read that was not asked for: open
+/// reads the header, the footer and the head of the tape (manifest, devices). Index parts are loaded when
+/// needed. A file that shrinks while open gives an error (the file is read with pread, never mapped:
+/// docs/decisions). A tape without footer (a writer was killed) is refused with code "unfinished" and the
+/// hint to use `recover`.
 class TapeReader {
 public:
   static llvm::Expected<std::unique_ptr<TapeReader>> open(llvm::StringRef path, ReaderOptions options = {});
@@ -67,11 +68,11 @@ llvm::Expected<VerifyReport> verifyTape(llvm::StringRef path);
 struct RecoverReport {
   uint64_t blocksGood = 0, blocksLost = 0;
   uint64_t packetsKept = 0, windowsKept = 0;
-  uint64_t packetsLost = 0;  ///< Where countable (gaps in block ordinals); see unknownLoss.
+  uint64_t packetsLost = 0; ///< Where countable (gaps in block ordinals); see unknownLoss.
   uint64_t windowsLost = 0;
-  bool unknownLoss = false;  ///< Something was lost that cannot be counted.
+  bool unknownLoss = false; ///< Something was lost that cannot be counted.
   bool indexRebuilt = false;
-  bool wasComplete = false;  ///< The input verified as it was: nothing to recover; OUT is an identical tape.
+  bool wasComplete = false; ///< The input verified as it was: nothing to recover; OUT is an identical tape.
   std::vector<std::string> notes; ///< One per damaged place, with file offset.
   bool lostAnything() const { return blocksLost || packetsLost || unknownLoss; }
 };

@@ -22,22 +22,28 @@ struct WriterOptions {
 /// One writer, one thread. Everything goes to PATH.partial; finish() publishes it by rename. A writer that is
 /// destroyed without finish() leaves the partial file for `tapeback recover`; discard() removes it.
 /// Errors are sticky: after one, every call returns it and nothing more is written.
-/// Memory: one open packet block and blob block, 32 bytes a window and 40 a distinct blob for the index.
+/// What it is given is checked so that a finished tape always verifies: ids must have been added, payloads
+/// stored, links must lead to earlier packets. Memory: about eight times blockRawBytes, and for the index 40
+/// bytes a window and some 50 a distinct content.
 class TapeWriter {
 public:
   static llvm::Expected<std::unique_ptr<TapeWriter>> create(llvm::StringRef path, const Manifest &manifest,
                                                             WriterOptions options = {});
   virtual ~TapeWriter() = default;
 
-  /// Tables. Each returns the id that packets use. All must be called before the first packet that uses the id;
-  /// they may be called later for devices opened later. Space 0 ("memory") and clock 0 exist from the start.
+  /// Tables. Each returns the id that packets use. All must be called before the first packet that uses the
+  /// id; they may be called later for devices opened later. Space 0 ("memory") and clock 0 exist from the
+  /// start.
   virtual llvm::Expected<uint16_t> addDevice(const DeviceRecord &device) = 0;
   virtual llvm::Expected<uint16_t> addSpace(llvm::StringRef name) = 0;
   virtual llvm::Expected<uint8_t> addClock(const TapeClock &clock) = 0;
 
-  /// Stores a content once and names it. Must precede the packet that refers to it (the writer sees to it that the
-  /// blob's block precedes the packet's). At most 1 GiB; contents above one block's limit are split inside.
+  /// Stores a content once and names it. Must precede the packet that refers to it (the writer sees to it
+  /// that the blob's block precedes the packet's). At most 1 GiB; contents above one block's limit are split
+  /// inside.
   virtual llvm::Expected<BlobId> blob(llvm::ArrayRef<uint8_t> content) = 0;
+  /// True if the content was given to blob() before.
+  virtual bool hasBlob(BlobId id) const = 0;
 
   /// Appends; the ordinal is packetCount() before the call. `packet.extra` is ignored.
   virtual llvm::Error append(const Packet &packet, const PacketExtra &extra) = 0;
@@ -45,10 +51,13 @@ public:
 
   /// Ends the open window after the last packet appended. A window without packets is not written.
   virtual llvm::Error endWindow(bool quiescent) = 0;
-  /// Ends the open window too. `keyframe.packet` and `.window` are filled in here.
+  /// Ends the open window too (as quiescent if the keyframe is restorable). `keyframe.packet` and `.window`
+  /// are filled in here.
   virtual llvm::Error keyframe(Keyframe keyframe) = 0;
   /// The trigger that fired, by the packet it fired at; `text` says which and why.
   virtual llvm::Error trigger(uint64_t packet, llvm::StringRef text) = 0;
+  /// A block of a type that this version does not know, from another tape: carried along as it is.
+  virtual llvm::Error foreignBlock(uint16_t type, llvm::ArrayRef<uint8_t> raw) = 0;
   /// Closes the open block so that a crash from here on loses nothing before it.
   virtual llvm::Error flush() = 0;
   /// Ends the window, writes outcome, index and footer, and publishes. Call once.

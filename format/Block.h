@@ -1,0 +1,78 @@
+// One block at a time: compressing, sealing and writing it; reading, checking and decompressing it. Internal
+// to format/.
+#pragma once
+
+#include "format/File.h"
+#include "format/Layout.h"
+#include "format/Message.h"
+
+namespace tapeback {
+
+/// Seals blocks one after another and keeps the chain.
+class BlockWriter {
+public:
+  /// Takes over an empty output file; start() writes the file header.
+  explicit BlockWriter(OutputFile file, bool compress) : file(std::move(file)), compress(compress) {}
+
+  llvm::Error start(const FileHeader &header);
+  /// Fills in everything of `header` but type, times, firstPacket, firstWindow and the counts.
+  llvm::Error write(BlockHeader header, llvm::ArrayRef<uint8_t> raw);
+  /// The tail, and out under the final name.
+  llvm::Error finish(uint64_t footerOffset, bool sync);
+  void discard() { file.discard(); }
+
+  uint64_t offset() const { return file.size(); } ///< Where the next block will begin.
+  const Digest &chain() const { return chainValue; }
+
+private:
+  OutputFile file;
+  bool compress;
+  std::array<uint8_t, 16> tapeId{};
+  uint64_t sequence = 0;
+  Digest chainValue{};
+  WordBuffer buffer;
+};
+
+/// A block in memory. Reused from block to block.
+struct ReadBlock {
+  uint64_t offset = 0;
+  BlockHeader header;
+  BlockTrailer trailer;
+  Digest hash{};               ///< Computed; valid if hashes are verified.
+  llvm::ArrayRef<uint8_t> raw; ///< 8-byte aligned; empty if it was read without decoding.
+  uint64_t end() const { return offset + blockBytes(header); }
+
+  WordBuffer storedBuffer, rawBuffer;
+};
+
+/// Reads untrusted blocks of one tape. Stateless but for the file; every size is checked before memory is
+/// taken for it.
+class BlockSource {
+public:
+  BlockSource(InputFile file, uint32_t tapeTag, uint64_t maxRaw, bool verify)
+      : file(std::move(file)), tapeTag(tapeTag), maxRaw(std::min<uint64_t>(maxRaw, maxRawBytes)),
+        verify(verify) {}
+
+  /// Codes: damaged-block (header, hash or compression do not hold; it ends beyond the file), unknown-codec,
+  /// block-too-large (more than the caller's limit).
+  llvm::Error readHeader(uint64_t offset, BlockHeader &header) const;
+  llvm::Error read(uint64_t offset, ReadBlock &block, bool decode = true) const;
+  /// The same, and it must be of this type.
+  llvm::Error read(uint64_t offset, ReadBlock &block, BlockType type) const;
+
+  std::string where(uint64_t offset) const;
+  std::string where(const ReadBlock &block) const;
+  const InputFile &input() const { return file; }
+  void replaceTag(uint32_t tag) { tapeTag = tag; }
+
+private:
+  llvm::Error decompress(ReadBlock &block, llvm::ArrayRef<uint8_t> stored) const;
+  InputFile file;
+  uint32_t tapeTag;
+  uint64_t maxRaw;
+  bool verify;
+};
+
+llvm::Error damagedBlock(llvm::StringRef what, const std::string &where);
+
+} // namespace tapeback

@@ -1,0 +1,514 @@
+// The writer: buffers a block of packets and a block of contents, closes them in an order that a reader can
+// rely on (tables, then contents, then the packets that refer to them), and collects the index.
+#include "format/TapeWriter.h"
+
+#include "format/Block.h"
+#include "format/Index.h"
+#include "format/PacketCodec.h"
+#include "format/RecordCodec.h"
+#include "llvm/Support/RandomNumberGenerator.h"
+#include "llvm/Support/xxhash.h"
+#include <chrono>
+#include <optional>
+
+namespace tapeback {
+
+namespace {
+
+constexpr size_t blobBlockBytes = 1u << 20; ///< Small contents are gathered up to this.
+constexpr size_t blobPieceBytes = 4u << 20; ///< Large ones are cut into pieces of this.
+
+/// Which contents are on the tape already: a hash table of row numbers, 4 to 16 bytes a content.
+class KnownBlobs {
+public:
+  explicit KnownBlobs(const std::vector<BlobRow> &rows) : rows(rows), slots(1024, 0) {}
+  bool contains(BlobId id) const { return slots[find(id)] != 0; }
+  /// After `rows` got a new last row.
+  void addLast() {
+    slots[find(rows.back().id)] = static_cast<uint32_t>(rows.size());
+    if (rows.size() * 2 <= slots.size())
+      return;
+    slots.assign(slots.size() * 4, 0);
+    for (size_t row = 0; row < rows.size(); ++row)
+      slots[find(rows[row].id)] = static_cast<uint32_t>(row + 1);
+  }
+
+private:
+  size_t find(BlobId id) const {
+    size_t slot = id.lo & (slots.size() - 1);
+    while (slots[slot] != 0 && !(rows[slots[slot] - 1].id == id))
+      slot = (slot + 1) & (slots.size() - 1);
+    return slot;
+  }
+  const std::vector<BlobRow> &rows;
+  std::vector<uint32_t> slots;
+};
+
+class Writer final : public TapeWriter {
+public:
+  Writer(OutputFile file, const WriterOptions &options)
+      : options(options), blocks(std::move(file), options.compress), known(index.blobs) {}
+
+  llvm::Error start(const Manifest &manifest);
+  llvm::Expected<uint16_t> addDevice(const DeviceRecord &device) override;
+  llvm::Expected<uint16_t> addSpace(llvm::StringRef name) override;
+  llvm::Expected<uint8_t> addClock(const TapeClock &clock) override;
+  llvm::Expected<BlobId> blob(llvm::ArrayRef<uint8_t> content) override;
+  bool hasBlob(BlobId id) const override { return known.contains(id); }
+  llvm::Error append(const Packet &packet, const PacketExtra &extra) override;
+  llvm::Error append(const Packet &packet) override;
+  llvm::Error endWindow(bool quiescent) override;
+  llvm::Error keyframe(Keyframe keyframe) override;
+  llvm::Error trigger(uint64_t packet, llvm::StringRef text) override;
+  llvm::Error foreignBlock(uint16_t type, llvm::ArrayRef<uint8_t> raw) override;
+  llvm::Error flush() override;
+  llvm::Expected<TapeSummary> finish(const Outcome &outcome) override;
+  void discard() override {
+    closed = true;
+    blocks.discard();
+  }
+  uint64_t packetCount() const override { return packets; }
+  uint64_t windowCount() const override { return windows; }
+  uint64_t bytesWritten() const override { return blocks.offset(); }
+
+private:
+  llvm::Error check() const;
+  /// Keeps the error, so that every later call returns it.
+  llvm::Error stick(llvm::Error error);
+  llvm::Error refuse(const char *code, std::string message);
+  llvm::Error checkPacket(const Packet &packet) const;
+  llvm::Error checkExtra(const Packet &packet, const PacketExtra &extra) const;
+  llvm::Error makeRoom();
+  void count(const Packet &packet);
+  void closeWindow(bool quiescent);
+  llvm::Error writeBlock(BlockType type, llvm::ArrayRef<uint8_t> raw, uint32_t items = 0);
+  llvm::Error writeTables();
+  llvm::Error writeBlobs();
+  llvm::Error writeLargeBlob(BlobId id, llvm::ArrayRef<uint8_t> content);
+  llvm::Error writePackets();
+  llvm::Error writeAll();
+  llvm::Error writeEnd(const Outcome &outcome);
+
+  WriterOptions options;
+  BlockWriter blocks;
+  std::optional<Failure> failure;
+  bool closed = false;
+  WordBuffer buffer;
+
+  // Tables: rows not yet written, and how many ids were given out.
+  TableRows pending;
+  uint32_t devices = 0, spaces = 1, clocks = 1;
+
+  // The open block of packets.
+  PacketEncoder encoder;
+  PacketBatch open;
+  std::vector<WindowEnd> ends;
+  uint64_t openFirstWindow = 0;
+  uint64_t openFirstTime = 0, openLastTime = 0;
+
+  // The open window.
+  WindowInfo window;
+
+  // The open block of contents.
+  std::vector<BlobPiece> pieces;
+  std::vector<uint8_t> pieceBytes;
+
+  uint64_t packets = 0, windows = 0;
+  IndexRows index;
+  KnownBlobs known;
+  FooterRecord footer;
+};
+
+llvm::Error Writer::check() const {
+  if (failure)
+    return llvm::make_error<Failure>(*failure);
+  if (closed)
+    return failUsage("writer-closed", "the tape was finished or discarded already");
+  return llvm::Error::success();
+}
+
+llvm::Error Writer::stick(llvm::Error error) {
+  if (!error)
+    return llvm::Error::success();
+  failure.emplace(toFailure(std::move(error)));
+  return llvm::make_error<Failure>(*failure);
+}
+
+llvm::Error Writer::refuse(const char *code, std::string message) {
+  return stick(failUsage(code, std::move(message), "packet " + std::to_string(packets)));
+}
+
+llvm::Error Writer::start(const Manifest &manifest) {
+  FileHeader header;
+  header.tapeId = options.tapeId;
+  if (header.tapeId == std::array<uint8_t, 16>{})
+    if (std::error_code error = llvm::getRandomBytes(header.tapeId.data(), header.tapeId.size()))
+      return failSystem("no-randomness", "cannot get random bytes: " + error.message());
+  header.createdNs = options.createdNs;
+  if (header.createdNs == 0)
+    header.createdNs = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                                 std::chrono::system_clock::now().time_since_epoch())
+                                                 .count());
+  header.check = checkOf(header);
+  if (llvm::Error error = blocks.start(header))
+    return error;
+  return encodeManifest(buffer, manifest,
+                        [&](llvm::ArrayRef<uint8_t> raw) { return writeBlock(BlockType::Manifest, raw); });
+}
+
+llvm::Error Writer::writeBlock(BlockType type, llvm::ArrayRef<uint8_t> raw, uint32_t items) {
+  BlockHeader header;
+  header.type = static_cast<uint16_t>(type);
+  header.firstPacket = open.firstOrdinal;
+  header.firstWindow = openFirstWindow;
+  header.itemCount = items;
+  if (type == BlockType::Packets) {
+    header.windowCount = static_cast<uint32_t>(ends.size());
+    header.firstTime = openFirstTime;
+    header.lastTime = openLastTime;
+  }
+  return blocks.write(header, raw);
+}
+
+llvm::Expected<uint16_t> Writer::addDevice(const DeviceRecord &device) {
+  if (llvm::Error error = check())
+    return error;
+  if (devices > UINT16_MAX)
+    return refuse("too-many", "a tape has at most 65,536 devices");
+  // A description may be megabytes: not many of them in one block.
+  if (pending.devices.size() >= 8)
+    if (llvm::Error error = stick(writeTables()))
+      return error;
+  pending.devices.push_back(device);
+  return static_cast<uint16_t>(devices++);
+}
+
+llvm::Expected<uint16_t> Writer::addSpace(llvm::StringRef name) {
+  if (llvm::Error error = check())
+    return error;
+  if (spaces > UINT16_MAX)
+    return refuse("too-many", "a tape has at most 65,536 spaces");
+  pending.spaces.push_back(name.str());
+  return static_cast<uint16_t>(spaces++);
+}
+
+llvm::Expected<uint8_t> Writer::addClock(const TapeClock &clock) {
+  if (llvm::Error error = check())
+    return error;
+  if (clocks > UINT8_MAX)
+    return refuse("too-many", "a tape has at most 256 clocks");
+  pending.clocks.push_back(clock);
+  return static_cast<uint8_t>(clocks++);
+}
+
+llvm::Error Writer::writeTables() {
+  if (pending.devices.empty() && pending.spaces.empty() && pending.clocks.empty())
+    return llvm::Error::success();
+  pending.firstDevice = devices - static_cast<uint32_t>(pending.devices.size());
+  pending.firstSpace = spaces - static_cast<uint32_t>(pending.spaces.size());
+  pending.firstClock = clocks - static_cast<uint32_t>(pending.clocks.size());
+  footer.tables.push_back(blocks.offset());
+  const auto items =
+      static_cast<uint32_t>(pending.devices.size() + pending.spaces.size() + pending.clocks.size());
+  llvm::Error error = encodeTables(buffer, pending, [&](llvm::ArrayRef<uint8_t> raw) {
+    return writeBlock(BlockType::Device, raw, items);
+  });
+  pending = TableRows();
+  return error;
+}
+
+llvm::Expected<BlobId> Writer::blob(llvm::ArrayRef<uint8_t> content) {
+  if (llvm::Error error = check())
+    return error;
+  if (content.size() > maxBlobBytes)
+    return refuse("content-too-large",
+                  "a content of " + std::to_string(content.size()) + " bytes is above 1 GiB");
+  const llvm::XXH128_hash_t hash = llvm::xxh3_128bits(content);
+  const BlobId id{hash.high64, hash.low64};
+  if (known.contains(id))
+    return id;
+  if (index.blobs.size() >= UINT32_MAX - 1)
+    return refuse("too-many", "a tape has at most four billion contents");
+  if (content.size() > blobBlockBytes) {
+    if (llvm::Error error = stick(writeLargeBlob(id, content)))
+      return error;
+  } else {
+    if (pieceBytes.size() + content.size() > blobBlockBytes)
+      if (llvm::Error error = stick(writeBlobs()))
+        return error;
+    index.blobs.push_back({id, 0, content.size(), static_cast<uint32_t>(pieces.size())});
+    pieces.push_back({id, content.size(), 0, static_cast<uint32_t>(content.size())});
+    pieceBytes.insert(pieceBytes.end(), content.begin(), content.end());
+  }
+  known.addLast();
+  ++footer.summary.blobs;
+  footer.summary.blobBytes += content.size();
+  return id;
+}
+
+llvm::Error Writer::writeBlobs() {
+  if (pieces.empty())
+    return llvm::Error::success();
+  const uint64_t offset = blocks.offset();
+  for (size_t i = 0; i < pieces.size(); ++i)
+    index.blobs[index.blobs.size() - pieces.size() + i].offset = offset;
+  const auto items = static_cast<uint32_t>(pieces.size());
+  llvm::Error error = encodeBlobs(buffer, pieces, pieceBytes, [&](llvm::ArrayRef<uint8_t> raw) {
+    return writeBlock(BlockType::Blob, raw, items);
+  });
+  pieces.clear();
+  pieceBytes.clear();
+  return error;
+}
+
+llvm::Error Writer::writeLargeBlob(BlobId id, llvm::ArrayRef<uint8_t> content) {
+  if (llvm::Error error = writeBlobs())
+    return error;
+  index.blobs.push_back({id, blocks.offset(), content.size(), 0});
+  for (size_t offset = 0; offset < content.size(); offset += blobPieceBytes) {
+    const llvm::ArrayRef<uint8_t> part = content.drop_front(offset).take_front(blobPieceBytes);
+    const BlobPiece piece{id, content.size(), offset, static_cast<uint32_t>(part.size())};
+    if (llvm::Error error = encodeBlobs(buffer, piece, part, [&](llvm::ArrayRef<uint8_t> raw) {
+          return writeBlock(BlockType::Blob, raw, 1);
+        }))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Writer::checkPacket(const Packet &packet) const {
+  if (packet.device >= std::max(devices, 1u))
+    return failUsage("bad-packet", "the packet's device " + std::to_string(packet.device) + " was not added");
+  if (packet.space >= spaces)
+    return failUsage("bad-packet", "the packet's space " + std::to_string(packet.space) + " was not added");
+  if (packet.clock >= clocks)
+    return failUsage("bad-packet", "the packet's clock " + std::to_string(packet.clock) + " was not added");
+  return llvm::Error::success();
+}
+
+llvm::Error Writer::checkExtra(const Packet &packet, const PacketExtra &extra) const {
+  if (extra.payload && !known.contains(extra.payload))
+    return failUsage("bad-packet", "the packet's payload was not stored before it");
+  if (linksToPacket(packet.kind) && extra.link != noLink && extra.link >= packets)
+    return failUsage("bad-packet", "the packet's link is not to an earlier packet");
+  return llvm::Error::success();
+}
+
+llvm::Error Writer::makeRoom() {
+  const size_t bytes = open.packets.size() * sizeof(Packet) + open.extras.size() * sizeof(PacketExtra);
+  if (bytes >= options.blockRawBytes)
+    return stick(writePackets());
+  return llvm::Error::success();
+}
+
+void Writer::count(const Packet &packet) {
+  const uint64_t first = packet.issueTime, last = std::max(packet.issueTime, packet.completeTime);
+  if (open.packets.size() == 1) {
+    openFirstTime = first;
+    openLastTime = last;
+  } else {
+    openFirstTime = std::min(openFirstTime, first);
+    openLastTime = std::max(openLastTime, last);
+  }
+  if (window.packetCount++ == 0) {
+    window.firstTime = first;
+    window.lastTime = last;
+  } else {
+    window.firstTime = std::min(window.firstTime, first);
+    window.lastTime = std::max(window.lastTime, last);
+  }
+  ++packets;
+  if (packet.kind == PacketKind::Loss)
+    footer.summary.loss.add(packet);
+  if (window.packetCount >= options.maxWindowPackets)
+    closeWindow(false);
+}
+
+llvm::Error Writer::append(const Packet &packet) {
+  if (LLVM_UNLIKELY(failure || closed))
+    return check();
+  if (llvm::Error error = checkPacket(packet))
+    return stick(std::move(error));
+  if (llvm::Error error = makeRoom())
+    return error;
+  open.packets.push_back(packet);
+  open.packets.back().extra = 0;
+  count(packet);
+  return llvm::Error::success();
+}
+
+llvm::Error Writer::append(const Packet &packet, const PacketExtra &extra) {
+  if (LLVM_UNLIKELY(failure || closed))
+    return check();
+  if (llvm::Error error = checkPacket(packet))
+    return stick(std::move(error));
+  if (llvm::Error error = checkExtra(packet, extra))
+    return stick(std::move(error));
+  if (llvm::Error error = makeRoom())
+    return error;
+  open.append(packet, extra);
+  count(packet);
+  return llvm::Error::success();
+}
+
+void Writer::closeWindow(bool quiescent) {
+  if (window.packetCount == 0)
+    return;
+  window.quiescent = quiescent;
+  index.windows.push_back(window);
+  ends.push_back({static_cast<uint32_t>(packets - open.firstOrdinal), quiescent});
+  ++windows;
+  window = WindowInfo();
+  window.firstPacket = packets;
+}
+
+llvm::Error Writer::endWindow(bool quiescent) {
+  if (llvm::Error error = check())
+    return error;
+  closeWindow(quiescent);
+  return llvm::Error::success();
+}
+
+llvm::Error Writer::writePackets() {
+  if (llvm::Error error = writeTables())
+    return error;
+  if (llvm::Error error = writeBlobs())
+    return error;
+  if (open.packets.empty() && ends.empty())
+    return llvm::Error::success();
+  if (!open.packets.empty())
+    index.packetBlocks.push_back({open.firstOrdinal, open.packets.size(), blocks.offset()});
+  const auto items = static_cast<uint32_t>(open.packets.size());
+  if (llvm::Error error = encoder.encode(open, ends, [&](llvm::ArrayRef<uint8_t> raw) {
+        return writeBlock(BlockType::Packets, raw, items);
+      }))
+    return error;
+  open.clear();
+  open.firstOrdinal = packets;
+  ends.clear();
+  openFirstWindow = windows;
+  openFirstTime = openLastTime = 0;
+  return llvm::Error::success();
+}
+
+llvm::Error Writer::flush() {
+  if (llvm::Error error = check())
+    return error;
+  return stick(writePackets());
+}
+
+llvm::Error Writer::keyframe(Keyframe keyframe) {
+  if (llvm::Error error = check())
+    return error;
+  if (keyframe.device >= std::max(devices, 1u))
+    return refuse("bad-keyframe", "the keyframe's device was not added");
+  for (const std::vector<KeyframeExtent> *extents : {&keyframe.memory, &keyframe.internal})
+    for (const KeyframeExtent &extent : *extents)
+      if (extent.content && !known.contains(extent.content))
+        return refuse("bad-keyframe", "a content of the keyframe was not stored before it");
+  closeWindow(keyframe.restorable); // Only a quiescent device can be restored.
+  if (llvm::Error error = stick(writePackets()))
+    return error;
+  keyframe.packet = packets;
+  keyframe.window = windows;
+  index.keyframes.push_back({packets, blocks.offset()});
+  ++footer.summary.keyframes;
+  return stick(encodeKeyframe(buffer, keyframe, [&](llvm::ArrayRef<uint8_t> raw) {
+    return writeBlock(BlockType::Keyframe, raw, 1);
+  }));
+}
+
+llvm::Error Writer::trigger(uint64_t packet, llvm::StringRef text) {
+  if (llvm::Error error = check())
+    return error;
+  if (packet >= packets)
+    return refuse("bad-trigger", "the trigger's packet is not on the tape yet");
+  if (llvm::Error error = stick(writePackets()))
+    return error;
+  footer.triggers.push_back(blocks.offset());
+  return stick(encodeTrigger(buffer, {packet, text.str()}, [&](llvm::ArrayRef<uint8_t> raw) {
+    return writeBlock(BlockType::Trigger, raw, 1);
+  }));
+}
+
+llvm::Error Writer::foreignBlock(uint16_t type, llvm::ArrayRef<uint8_t> raw) {
+  if (llvm::Error error = check())
+    return error;
+  if (type < blockTypeCount)
+    return refuse("bad-block", "a block of this type is not foreign");
+  if (llvm::Error error = stick(writePackets()))
+    return error;
+  return stick(writeBlock(static_cast<BlockType>(type), raw));
+}
+
+llvm::Error Writer::writeEnd(const Outcome &outcome) {
+  if (llvm::Error error = writePackets())
+    return error;
+  footer.outcome = blocks.offset();
+  if (llvm::Error error = encodeOutcome(buffer, outcome, [&](llvm::ArrayRef<uint8_t> raw) {
+        return writeBlock(BlockType::Oracle, raw, 1);
+      }))
+    return error;
+
+  TapeSummary &summary = footer.summary;
+  summary.root = blocks.chain();
+  summary.packets = packets;
+  summary.windows = windows;
+  bool first = true;
+  for (const WindowInfo &window : index.windows) {
+    summary.firstTime = first ? window.firstTime : std::min(summary.firstTime, window.firstTime);
+    summary.lastTime = std::max(summary.lastTime, window.lastTime);
+    first = false;
+  }
+  llvm::Expected<std::vector<PartPlace>> parts =
+      writeIndex(index, [&](const PartTable &table) -> llvm::Expected<uint64_t> {
+        const uint64_t offset = blocks.offset();
+        const auto items = static_cast<uint32_t>(table.rows());
+        if (llvm::Error error = encodePart(buffer, table, [&](llvm::ArrayRef<uint8_t> raw) {
+              return writeBlock(BlockType::Index, raw, items);
+            }))
+          return error;
+        return offset;
+      });
+  if (!parts)
+    return parts.takeError();
+  footer.parts = std::move(*parts);
+  const uint64_t offset = blocks.offset();
+  if (llvm::Error error = encodeFooter(
+          buffer, footer, [&](llvm::ArrayRef<uint8_t> raw) { return writeBlock(BlockType::Footer, raw, 1); }))
+    return error;
+  return blocks.finish(offset, options.syncOnFinish);
+}
+
+llvm::Expected<TapeSummary> Writer::finish(const Outcome &outcome) {
+  if (llvm::Error error = check())
+    return error;
+  if (outcome.packet && *outcome.packet >= packets)
+    return refuse("bad-outcome", "the outcome's packet is not on the tape");
+  closeWindow(false);
+  if (llvm::Error error = stick(writeEnd(outcome)))
+    return error;
+  closed = true;
+  return footer.summary;
+}
+
+} // namespace
+
+llvm::Expected<std::unique_ptr<TapeWriter>> TapeWriter::create(llvm::StringRef path, const Manifest &manifest,
+                                                               WriterOptions options) {
+  if (options.blockRawBytes < (64u << 10) || options.blockRawBytes > (16u << 20))
+    return failUsage("bad-option", "a block's raw size must be between 64 KiB and 16 MiB");
+  if (options.maxWindowPackets == 0)
+    return failUsage("bad-option", "a window must be allowed at least one packet");
+  llvm::Expected<OutputFile> file = OutputFile::create(path);
+  if (!file)
+    return file.takeError();
+  auto writer = std::make_unique<Writer>(std::move(*file), options);
+  if (llvm::Error error = writer->start(manifest)) {
+    writer->discard();
+    return error;
+  }
+  return writer;
+}
+
+} // namespace tapeback
