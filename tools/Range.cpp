@@ -26,6 +26,7 @@ public:
     range.last = range.first;
     if (rest().consume_front("..")) {
       at += 2;
+      range.last = {};
       if (Error error = point(range.last))
         return error;
     }

@@ -1,34 +1,209 @@
-// tapeback targets: which kinds of target there are, and which of them can be driven from here.
+// tapeback targets: which kinds of target there are, and what can be driven from here; or what one target is.
+#include "format/Failure.h"
 #include "hal/Target.h"
+#include "hal/TargetUri.h"
+#include "hal/model/PluginSearch.h"
+#include "hal/qemu/QemuDevices.h"
+#include "hal/qemu/QemuOptions.h"
 #include "tools/CommandLine.h"
 #include "tools/Report.h"
 #include "tools/Verb.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
 namespace tapeback {
+namespace {
+
+constexpr VerbHelp targetsHelp = {
+    "targets",
+    "Say which kinds of target there are and what can be driven from here",
+    "[URI] [--json]",
+    "Without URI: every kind of target with its syntax, what of it is installed here, and why something\n"
+    "cannot be driven. Nothing is started. With URI: opens that target, says what it is and can do, and\n"
+    "closes it again.\n",
+    "  tapeback targets\n"
+    "  tapeback targets qemu:edu\n"
+    "  tapeback targets 'model:edu?fault=factorial' --json\n",
+    "  0  done\n"
+    "  2  bad usage: there is no such target\n"
+    "  4  the target could not be opened\n"};
+
+/// Something of a kind that is, or could be, driven from here.
+struct Instance {
+  std::string uri, summary;
+  std::optional<Failure> problem; ///< Why it cannot.
+};
+
+std::optional<Failure> problemOf(Error error) {
+  return error ? std::optional(toFailure(std::move(error))) : std::nullopt;
+}
+
+std::vector<Instance> nullInstances() {
+  return {{"null:", "always there", std::nullopt}};
+}
+
+std::vector<Instance> modelInstances() {
+  std::vector<Instance> result;
+  Expected<std::string> host = findModelHost();
+  std::optional<Failure> noHost = problemOf(host.takeError());
+  for (const std::string &name : modelNames())
+    result.push_back({"model:" + name, "", noHost});
+  return result;
+}
+
+std::vector<Instance> qemuInstances() {
+  std::vector<Instance> result;
+  for (const QemuDevice &device : qemuDevices()) {
+    std::string uri = std::string("qemu:") + device.name;
+    Error error = [&]() -> Error {
+      Expected<TargetUri> parsed = parseTargetUri(uri);
+      return parsed ? parseQemuOptions(*parsed).takeError() : parsed.takeError();
+    }();
+    result.push_back({uri, device.summary, problemOf(std::move(error))});
+  }
+  return result;
+}
+
+/// One row per scheme whose instances can be found without opening any. Others have syntax and summary only.
+struct InstanceFinder {
+  const char *scheme;
+  std::vector<Instance> (*find)();
+};
+constexpr InstanceFinder finders[] = {
+    {"null", nullInstances},
+    {"model", modelInstances},
+    {"qemu", qemuInstances},
+};
+
+std::vector<Instance> instancesOf(StringRef scheme) {
+  for (const InstanceFinder &finder : finders)
+    if (scheme == finder.scheme)
+      return finder.find();
+  return {};
+}
+
+int listSchemes(Report &report) {
+  json::OStream &os = report.object();
+  auto writeJson = [&](const TargetScheme &scheme) {
+    os.object([&] {
+      os.attribute("scheme", scheme.scheme);
+      os.attribute("syntax", scheme.syntax);
+      os.attribute("summary", scheme.summary);
+      os.attributeArray("here", [&] {
+        for (const Instance &instance : instancesOf(scheme.scheme))
+          os.object([&] {
+            os.attribute("uri", json::fixUTF8(instance.uri));
+            os.attribute("summary", json::fixUTF8(instance.summary));
+            os.attribute("usable", !instance.problem);
+            os.attribute("why_not", instance.problem ? json::Value(json::fixUTF8(instance.problem->message))
+                                                     : json::Value(nullptr));
+            os.attribute("hint", instance.problem ? json::Value(json::fixUTF8(instance.problem->hint))
+                                                  : json::Value(nullptr));
+          });
+      });
+    });
+  };
+  if (report.json()) {
+    os.attributeArray("schemes", [&] {
+      for (const TargetScheme &scheme : targetSchemes())
+        writeJson(scheme);
+    });
+    return report.finish(0);
+  }
+  for (const TargetScheme &scheme : targetSchemes()) {
+    outs() << scheme.syntax << "\n    " << scheme.summary << "\n";
+    std::vector<Instance> instances = instancesOf(scheme.scheme);
+    if (instances.empty())
+      outs() << "    nothing of this kind is installed here\n";
+    for (const Instance &instance : instances) {
+      outs() << "    " << left_justify(instance.uri, 16)
+             << (instance.problem ? " cannot be driven: " : " can be driven")
+             << (instance.problem ? instance.problem->message : "");
+      if (!instance.summary.empty())
+        outs() << "  (" << instance.summary << ")";
+      outs() << "\n";
+      if (instance.problem && !instance.problem->hint.empty())
+        outs() << "        hint: " << instance.problem->hint << "\n";
+    }
+  }
+  return report.finish(0);
+}
+
+struct CapabilityName {
+  const char *name;
+  bool TargetCapabilities::*field;
+};
+constexpr CapabilityName capabilityNames[] = {
+    {"registers", &TargetCapabilities::registers},
+    {"memory", &TargetCapabilities::memory},
+    {"choose_iova", &TargetCapabilities::chooseIova},
+    {"interrupts", &TargetCapabilities::interrupts},
+    {"reset", &TargetCapabilities::reset},
+    {"counters", &TargetCapabilities::counters},
+    {"device_time", &TargetCapabilities::deviceTime},
+    {"peek", &TargetCapabilities::peek},
+    {"snapshots", &TargetCapabilities::snapshots},
+    {"answers", &TargetCapabilities::answers},
+};
+
+int showTarget(Report &report, StringRef uri) {
+  Expected<std::unique_ptr<Target>> opened = openTarget(uri);
+  if (!opened)
+    return report.fail(opened.takeError());
+  const TargetIdentity &identity = (*opened)->identity();
+  TargetCapabilities can = (*opened)->capabilities();
+  if (report.json()) {
+    json::OStream &os = report.object();
+    os.attribute("uri", json::fixUTF8(uri));
+    os.attribute("kind", json::fixUTF8(identity.kind));
+    os.attribute("name", json::fixUTF8(identity.name));
+    os.attributeObject("facts", [&] {
+      for (auto &[key, value] : identity.facts)
+        os.attribute(json::fixUTF8(key), json::fixUTF8(value));
+    });
+    os.attributeObject("capabilities", [&] {
+      for (const CapabilityName &capability : capabilityNames)
+        os.attribute(capability.name, can.*capability.field);
+      os.attribute("max_snapshots", int64_t(can.maxSnapshots));
+      os.attribute("interrupt_vectors", int64_t(can.interruptVectors));
+    });
+    os.attributeArray("spaces", [&] {
+      for (const TargetSpace &space : (*opened)->spaces())
+        os.object([&] {
+          os.attribute("name", json::fixUTF8(space.name));
+          os.attribute("bytes", space.size);
+        });
+    });
+    return report.finish(0);
+  }
+  outs() << uri << ": " << identity.name << "\n";
+  for (auto &[key, value] : identity.facts)
+    outs() << "  " << key << ": " << value << "\n";
+  outs() << "  spaces:";
+  for (const TargetSpace &space : (*opened)->spaces())
+    outs() << " " << space.name << " (" << space.size << " bytes)";
+  outs() << "\n  can:";
+  for (const CapabilityName &capability : capabilityNames)
+    if (can.*capability.field)
+      outs() << " " << capability.name;
+  outs() << "\n  cannot:";
+  for (const CapabilityName &capability : capabilityNames)
+    if (!(can.*capability.field))
+      outs() << " " << capability.name;
+  outs() << "\n";
+  return report.finish(0);
+}
+
+} // namespace
 
 int runTargets(ArrayRef<const char *> args) {
-  CommandLine line({"targets", "Say which kinds of target there are and which can be driven from here",
-                    "[--json]", "", "  tapeback targets\n"});
+  cl::opt<std::string> uri(cl::Positional, cl::desc("[URI]"));
+  CommandLine line(targetsHelp);
   if (std::optional<int> exit = line.parse(args))
     return *exit;
   Report report("targets", line.json());
-  if (report.json()) {
-    json::OStream &os = report.object();
-    os.attributeArray("schemes", [&] {
-      for (const TargetScheme &scheme : targetSchemes())
-        os.object([&] {
-          os.attribute("scheme", scheme.scheme);
-          os.attribute("syntax", scheme.syntax);
-          os.attribute("summary", scheme.summary);
-        });
-    });
-  } else {
-    for (const TargetScheme &scheme : targetSchemes())
-      outs() << scheme.syntax << "\n    " << scheme.summary << "\n";
-  }
-  return report.finish(0);
+  return uri.getNumOccurrences() ? showTarget(report, uri) : listSchemes(report);
 }
 
 } // namespace tapeback
