@@ -40,25 +40,30 @@ std::vector<std::string> pluginDirectories() {
   return directories;
 }
 
-std::string availableModels(const std::vector<std::string> &directories) {
-  std::set<std::string> names;
-  for (const std::string &directory : directories) {
-    std::error_code ec;
-    for (llvm::sys::fs::directory_iterator it(directory, ec), end; it != end && !ec; it.increment(ec)) {
-      llvm::StringRef file = llvm::sys::path::filename(it->path());
-      if (file.consume_front(modelPrefix) && file.consume_back(modelSuffix) && names.size() < 64)
-        names.insert(file.str());
-    }
-  }
-  return names.empty() ? "there is no model at all there" : "models there: " + llvm::join(names, ", ");
-}
-
 bool validName(llvm::StringRef name) {
   return !name.empty() && name.size() <= 128 &&
          llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '-' || c == '_' || c == '.'; });
 }
 
+std::string availableModels() {
+  std::vector<std::string> names = modelNames();
+  return names.empty() ? "there is no model at all there" : "models there: " + llvm::join(names, ", ");
+}
+
 } // namespace
+
+std::vector<std::string> modelNames() {
+  std::set<std::string> names;
+  for (const std::string &directory : pluginDirectories()) {
+    std::error_code ec;
+    for (llvm::sys::fs::directory_iterator it(directory, ec), end; it != end && !ec; it.increment(ec)) {
+      llvm::StringRef file = llvm::sys::path::filename(it->path());
+      if (file.consume_front(modelPrefix) && file.consume_back(modelSuffix) && names.size() < 256)
+        names.insert(file.str());
+    }
+  }
+  return {names.begin(), names.end()};
+}
 
 std::vector<std::string> privateLibraryDirectories() {
   llvm::SmallString<256> file;
@@ -106,7 +111,7 @@ llvm::Expected<std::string> findModelPlugin(llvm::StringRef nameOrPath) {
       return candidate.str().str();
   }
   return failUsage("plugin-not-found", "there is no model '" + nameOrPath.str() + "'",
-                   "in " + llvm::join(directories, ":"), availableModels(directories));
+                   "in " + llvm::join(directories, ":"), availableModels());
 }
 
 llvm::Expected<std::string> findModelHost() {

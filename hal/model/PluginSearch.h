@@ -17,6 +17,9 @@ std::vector<std::string> privateLibraryDirectories();
 /// "plugin-not-found", which lists the models there are, and "bad-model-name".
 llvm::Expected<std::string> findModelPlugin(llvm::StringRef nameOrPath);
 
+/// Names of the models in those directories, sorted, at most 256.
+std::vector<std::string> modelNames();
+
 /// The program tapeback-model-host. System failure "incomplete-installation".
 llvm::Expected<std::string> findModelHost();
 

@@ -1,0 +1,90 @@
+/* A reference model of QEMU's educational PCI device, written from its public specification (docs/specs/edu
+ * in QEMU's documentation) and from what QEMU 7.2 was seen to do where that is silent; hal/edu/README.md
+ * lists which is which.
+ *
+ * This file knows the device and nothing of Tapeback's plugin ABI: EduPlugin.c wraps it. All state is in
+ * EduModel, and all that a snapshot must hold is in EduState; there are no globals. Not thread-safe. */
+#ifndef TAPEBACK_EDU_MODEL_H
+#define TAPEBACK_EDU_MODEL_H
+
+#include "hal/edu/model/EduOptions.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+  EDU_BAR_SIZE = 0x100000,
+  EDU_BUFFER_BASE = 0x40000, /* In device addresses, as DMA uses them. */
+  EDU_BUFFER_SIZE = 4096,
+};
+
+/* Registers of BAR 0. */
+enum {
+  EDU_IDENT = 0x00,
+  EDU_LIVENESS = 0x04,
+  EDU_FACTORIAL = 0x08,
+  EDU_STATUS = 0x20,
+  EDU_IRQ_STATUS = 0x24,
+  EDU_IRQ_RAISE = 0x60,
+  EDU_IRQ_ACK = 0x64,
+  EDU_DMA_SRC = 0x80,
+  EDU_DMA_DST = 0x88,
+  EDU_DMA_COUNT = 0x90,
+  EDU_DMA_CMD = 0x98,
+};
+
+enum {
+  EDU_STATUS_COMPUTING = 0x01,
+  EDU_STATUS_IRQ_ON_FACTORIAL = 0x80,
+  EDU_IRQ_FACTORIAL = 0x001, /* Bits of IRQ_STATUS. */
+  EDU_IRQ_DMA = 0x100,
+  EDU_DMA_RUN = 0x01,
+  EDU_DMA_FROM_DEVICE = 0x02,
+  EDU_DMA_IRQ = 0x04,
+};
+
+/* Everything that decides the future, host memory excepted. Copied whole by snapshots: no pointers, no
+ * padding that matters, and a version so that a snapshot of another build is refused. */
+typedef struct EduState {
+  uint64_t version;
+  uint64_t now;           /* Nanoseconds of device time. */
+  uint64_t factorialDone; /* Time at which the running computation ends; meaningful while COMPUTING is set. */
+  uint64_t dmaDone;       /* The same for the transfer; meaningful while DMA_CMD has RUN. */
+  uint64_t dmaSrc, dmaDst, dmaCount, dmaCmd;
+  uint64_t livenessReads; /* Since reset, for the liveness fault. */
+  uint32_t liveness, factorial, status, irqStatus;
+  uint8_t buffer[EDU_BUFFER_SIZE];
+} EduState;
+
+/* What the device is plugged into. Each function returns 0 or a negative number. */
+typedef struct EduBus {
+  void *context;
+  int (*dmaRead)(void *context, uint64_t address, void *out, uint64_t size);
+  int (*dmaWrite)(void *context, uint64_t address, const void *in, uint64_t size);
+  int (*interrupt)(void *context, uint32_t vector);
+  void (*warn)(void *context, const char *text);
+} EduBus;
+
+typedef struct EduModel {
+  EduState state;
+  EduOptions options;
+  EduBus bus;
+  uint64_t raised; /* Interrupts ever; tells eduAdvance that one came. */
+} EduModel;
+
+/* Whether a state that came from outside can be taken: right version, and a running transfer inside the
+ * buffer. */
+bool eduStateValid(const EduState *state);
+
+/* To the state after power-on. Device time goes on. */
+void eduReset(EduModel *model);
+
+/* One access, which takes options.accessTime of device time. Accesses that the specification does not allow
+ * read as all ones and write nothing. False: the write asked for a transfer outside the buffer; a bus error,
+ * and nothing starts. */
+uint64_t eduRead(EduModel *model, uint64_t address, unsigned width);
+bool eduWrite(EduModel *model, uint64_t address, unsigned width, uint64_t value);
+
+/* Lets time pass until `budget` is used up or an interrupt was raised; returns how much passed. */
+uint64_t eduAdvance(EduModel *model, uint64_t budget);
+
+#endif

@@ -1,0 +1,33 @@
+/* Options of the edu model: its timing, and the faults that can be planted in it. */
+#ifndef TAPEBACK_EDU_OPTIONS_H
+#define TAPEBACK_EDU_OPTIONS_H
+
+#include "hal/model/tapeback_model.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What each does exactly: hal/edu/README.md. */
+typedef enum EduFault {
+  EDU_FAULT_NONE,
+  EDU_FAULT_DMA_LAST_BYTE, /* A transfer that crosses 4 KiB of host memory loses its last byte. */
+  EDU_FAULT_FACTORIAL,     /* One operand gives a wrong result. */
+  EDU_FAULT_IRQ_STICKY,    /* Bits of IRQ_STATUS are not cleared by IRQ_ACK. */
+  EDU_FAULT_LIVENESS,      /* One read of LIVENESS is wrong. */
+} EduFault;
+
+typedef struct EduOptions {
+  uint64_t accessTime;    /* Nanoseconds of device time per register access. */
+  uint64_t factorialTime; /* … from writing FACTORIAL until COMPUTING is clear. */
+  uint64_t dmaTime;       /* … from writing DMA_CMD until RUN is clear. */
+  uint64_t dmaMask;       /* Applied to host addresses. */
+  EduFault fault;
+  uint64_t operand;    /* fault=factorial */
+  uint64_t after;      /* fault=liveness */
+  uint32_t stickyBits; /* fault=irq-sticky */
+} EduOptions;
+
+/* False: something is wrong, which `error` says in one sentence. */
+bool eduParseOptions(const tapeback_model_option *given, uint32_t count, EduOptions *options, char *error,
+                     size_t size);
+
+#endif
