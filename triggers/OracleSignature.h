@@ -16,14 +16,16 @@ struct OraclePlace {
   uint64_t commandsSinceMarker = 0;
 };
 
-/// The signature of an Oracle packet that failed. `name` is its payload. `source` is the packet that the actual value
-/// came from (PacketExtra::link), null if there is none; `space` is the name of the source's space. `description` may
-/// be null. For replays: put the replayed value into `oracle.value` (memory checks: the first wrong byte into `value`,
-/// its offset into `extra.count`) before the call.
-Signature checkSignature(const Packet &oracle, const PacketExtra &extra, llvm::StringRef name, const Packet *source,
-                         llvm::StringRef space, const Description *description, const OraclePlace &place);
+/// The signature of an Oracle packet that failed. `name` is its payload. `source` is the packet that the
+/// actual value came from (PacketExtra::link), null if there is none; `space` is the name of the source's
+/// space. `description` may be null. For replays: put the replayed value into `oracle.value` (memory checks:
+/// the first wrong byte into `value`, its offset into `extra.count`) before the call.
+Signature checkSignature(const Packet &oracle, const PacketExtra &extra, llvm::StringRef name,
+                         const Packet *source, llvm::StringRef space, const Description *description,
+                         const OraclePlace &place);
 
-/// An operation that the target refused or did not survive. Object is the register's name or the kind of operation.
+/// An operation that the target refused or did not survive. Object is the register's name or the kind of
+/// operation.
 Signature targetErrorSignature(const Packet &operation, llvm::StringRef space, const Description *description,
                                const OraclePlace &place);
 

@@ -7,10 +7,12 @@ using namespace llvm;
 
 namespace tapeback {
 
-static const char *const grammar =
-    "one of: begin, marker:NAME, marker:NAME#N, write:REGISTER, write:REGISTER=VALUE[/MASK], write:SPACE+OFFSET[=VALUE[/MASK]]";
+static const char *const grammar = "one of: begin, marker:NAME, marker:NAME#N, write:REGISTER, "
+                                   "write:REGISTER=VALUE[/MASK], write:SPACE+OFFSET[=VALUE[/MASK]]";
 
-static uint64_t onesOf(unsigned bytes) { return bytes >= 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * bytes)) - 1; }
+static uint64_t onesOf(unsigned bytes) {
+  return bytes >= 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * bytes)) - 1;
+}
 
 static Error bad(StringRef what, StringRef text, const Twine &why) {
   return failUsage("bad-condition", (what + " " + text + ": " + why).str(), what.str(), grammar);
@@ -76,7 +78,8 @@ static std::string nearRegisters(StringRef name, ArrayRef<const Description *> d
   return first.empty() ? "there is no description; write SPACE+OFFSET" : "registers: " + first;
 }
 
-Error StartStopCondition::parseWrite(StringRef rest, StringRef what, ArrayRef<const Description *> descriptions) {
+Error StartStopCondition::parseWrite(StringRef rest, StringRef what,
+                                     ArrayRef<const Description *> descriptions) {
   auto [target, match] = rest.split('=');
   bool hasValue = rest.contains('=');
   size_t plus = target.find('+');
@@ -126,7 +129,8 @@ bool StartStopCondition::matchesPlace(const Packet &packet, StringRef space, con
   if (space != place.space || packet.width == 0 || packet.width > 8)
     return false;
   unsigned width = place.width ? place.width : packet.width;
-  // The bytes of the register that this access wrote, in place. Part accesses match only if they cover the mask.
+  // The bytes of the register that this access wrote, in place. Part accesses match only if they cover the
+  // mask.
   uint64_t written, writtenMask;
   if (packet.address >= place.offset && packet.address - place.offset < width) {
     unsigned shift = unsigned(packet.address - place.offset) * 8;
@@ -147,10 +151,8 @@ bool StartStopCondition::matchesPlace(const Packet &packet, StringRef space, con
 
 bool StartStopCondition::matches(const Packet &packet, StringRef space, StringRef name) {
   switch (kind) {
-  case Kind::Begin:
-    return true;
-  case Kind::Marker:
-    return packet.kind == PacketKind::Marker && name == marker && ++seen == occurrence;
+  case Kind::Begin: return true;
+  case Kind::Marker: return packet.kind == PacketKind::Marker && name == marker && ++seen == occurrence;
   case Kind::Write:
     if (packet.kind != PacketKind::RegisterWrite)
       return false;

@@ -3,8 +3,8 @@
 //   begin                        from the first packet on (start only)
 //   marker:NAME                  at a marker of that name; marker:NAME#3 at its third occurrence
 //   write:REG                    at any write of the register REG of the description
-//   write:REG=VALUE[/MASK]       at a write with (written & MASK) == VALUE; MASK is all ones of the register if absent
-//   write:SPACE+OFFSET[=…]       the same for a device without a description
+//   write:REG=VALUE[/MASK]       at a write with (written & MASK) == VALUE; MASK is all ones of the register
+//   if absent write:SPACE+OFFSET[=…]       the same for a device without a description
 //
 // The trigger language proper takes this place later: a condition stays a pure function of the packets.
 #pragma once
@@ -26,8 +26,9 @@ public:
   /// The condition that holds at the first packet.
   static StartStopCondition begin() { return {}; }
 
-  /// Parses TEXT. Register names are looked up in `descriptions` (one per device, null where there is none); a name
-  /// that none of them has is a Usage failure that lists near names. `what` ("--start") is named in failures.
+  /// Parses TEXT. Register names are looked up in `descriptions` (one per device, null where there is none);
+  /// a name that none of them has is a Usage failure that lists near names. `what` ("--start") is named in
+  /// failures.
   static llvm::Expected<StartStopCondition> parse(llvm::StringRef text, llvm::StringRef what,
                                                   llvm::ArrayRef<const Description *> descriptions);
 

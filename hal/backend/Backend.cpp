@@ -38,16 +38,17 @@ int fail(tapeback_backend_failure *failure, llvm::Error error) {
     text += " (" + taken.where + ")";
   if (!taken.hint.empty())
     text += "; " + taken.hint;
-  int status = taken.code == "unsupported"            ? TAPEBACK_BACKEND_E_UNSUPPORTED
-               : taken.cls == FailureClass::Usage     ? TAPEBACK_BACKEND_E_USAGE
-               : taken.cls == FailureClass::Target    ? TAPEBACK_BACKEND_E_TARGET
-               : taken.code == "out-of-memory"        ? TAPEBACK_BACKEND_E_NO_MEMORY
-                                                      : TAPEBACK_BACKEND_E_TARGET;
+  int status = taken.code == "unsupported"         ? TAPEBACK_BACKEND_E_UNSUPPORTED
+               : taken.cls == FailureClass::Usage  ? TAPEBACK_BACKEND_E_USAGE
+               : taken.cls == FailureClass::Target ? TAPEBACK_BACKEND_E_TARGET
+               : taken.code == "out-of-memory"     ? TAPEBACK_BACKEND_E_NO_MEMORY
+                                                   : TAPEBACK_BACKEND_E_TARGET;
   return fail(failure, status, taken.code, text);
 }
 
 /// Runs `work` (returning a status), and turns whatever is thrown into one.
-template <typename Work> int guarded(tapeback_backend_failure *failure, Work work) noexcept {
+template <typename Work>
+int guarded(tapeback_backend_failure *failure, Work work) noexcept {
   try {
     return work();
   } catch (const std::bad_alloc &) {
@@ -60,7 +61,8 @@ template <typename Work> int guarded(tapeback_backend_failure *failure, Work wor
 }
 
 /// The common shape: an Error to a status.
-template <typename Work> int done(tapeback_backend_failure *failure, Work work) noexcept {
+template <typename Work>
+int done(tapeback_backend_failure *failure, Work work) noexcept {
   return guarded(failure, [&] {
     llvm::Error error = work();
     return error ? fail(failure, std::move(error)) : int(TAPEBACK_BACKEND_OK);
@@ -68,7 +70,8 @@ template <typename Work> int done(tapeback_backend_failure *failure, Work work) 
 }
 
 /// The common shape: an Expected<uint64_t> to a status and *value.
-template <typename Work> int valued(tapeback_backend_failure *failure, uint64_t *value, Work work) noexcept {
+template <typename Work>
+int valued(tapeback_backend_failure *failure, uint64_t *value, Work work) noexcept {
   return guarded(failure, [&] {
     llvm::Expected<uint64_t> result = work();
     if (!result)
@@ -128,7 +131,9 @@ uint32_t backendCapabilities(tapeback_backend_target *target) {
          (capabilities.deviceTime ? TAPEBACK_BACKEND_CAP_DEVICE_TIME : 0);
 }
 
-uint32_t backendSpaceCount(tapeback_backend_target *target) { return uint32_t(target->target->spaces().size()); }
+uint32_t backendSpaceCount(tapeback_backend_target *target) {
+  return uint32_t(target->target->spaces().size());
+}
 
 const char *backendSpace(tapeback_backend_target *target, uint32_t index, uint64_t *size) {
   llvm::ArrayRef<TargetSpace> spaces = target->target->spaces();
@@ -145,13 +150,13 @@ const char *backendIdentity(tapeback_backend_target *target, uint32_t index, con
   return target->identity[index].first.c_str();
 }
 
-int backendRead(tapeback_backend_target *target, uint32_t space, uint64_t offset, uint32_t width, uint64_t *value,
-                tapeback_backend_failure *failure) {
+int backendRead(tapeback_backend_target *target, uint32_t space, uint64_t offset, uint32_t width,
+                uint64_t *value, tapeback_backend_failure *failure) {
   return valued(failure, value, [&] { return target->target->read(TargetSpaceId(space), offset, width); });
 }
 
-int backendWrite(tapeback_backend_target *target, uint32_t space, uint64_t offset, uint32_t width, uint64_t value,
-                 tapeback_backend_failure *failure) {
+int backendWrite(tapeback_backend_target *target, uint32_t space, uint64_t offset, uint32_t width,
+                 uint64_t value, tapeback_backend_failure *failure) {
   return done(failure, [&] { return target->target->write(TargetSpaceId(space), offset, width, value); });
 }
 
@@ -159,8 +164,8 @@ int backendFlush(tapeback_backend_target *target, tapeback_backend_failure *fail
   return done(failure, [&] { return target->target->flush(); });
 }
 
-int backendMap(tapeback_backend_target *target, uint64_t size, uint64_t alignment, tapeback_backend_region *region,
-               tapeback_backend_failure *failure) {
+int backendMap(tapeback_backend_target *target, uint64_t size, uint64_t alignment,
+               tapeback_backend_region *region, tapeback_backend_failure *failure) {
   return guarded(failure, [&] {
     MapRequest request;
     request.size = size;
@@ -180,7 +185,8 @@ int backendUnmap(tapeback_backend_target *target, uint64_t iova, tapeback_backen
 int backendReadMemory(tapeback_backend_target *target, uint64_t iova, void *out, uint64_t size,
                       tapeback_backend_failure *failure) {
   return done(failure, [&] {
-    return target->target->readMemory(iova, llvm::MutableArrayRef<uint8_t>(static_cast<uint8_t *>(out), size));
+    return target->target->readMemory(iova,
+                                      llvm::MutableArrayRef<uint8_t>(static_cast<uint8_t *>(out), size));
   });
 }
 
@@ -191,8 +197,8 @@ int backendWriteMemory(tapeback_backend_target *target, uint64_t iova, const voi
   });
 }
 
-int backendWaitInterrupt(tapeback_backend_target *target, uint32_t vector, uint64_t deadlineNs, uint64_t *count,
-                         tapeback_backend_failure *failure) {
+int backendWaitInterrupt(tapeback_backend_target *target, uint32_t vector, uint64_t deadlineNs,
+                         uint64_t *count, tapeback_backend_failure *failure) {
   return guarded(failure, [&] {
     llvm::Expected<InterruptResult> result = target->target->waitInterrupt(vector, deadlineNs);
     if (!result)
@@ -207,9 +213,8 @@ int backendAdvance(tapeback_backend_target *target, uint64_t nanoseconds, tapeba
 }
 
 int backendReset(tapeback_backend_target *target, uint32_t kind, tapeback_backend_failure *failure) {
-  return runOnLifeThread(failure, [&] {
-    return done(failure, [&] { return target->target->reset(ResetKind(kind)); });
-  });
+  return runOnLifeThread(
+      failure, [&] { return done(failure, [&] { return target->target->reset(ResetKind(kind)); }); });
 }
 
 int backendCounter(tapeback_backend_target *target, uint32_t id, uint64_t *value,
@@ -247,11 +252,26 @@ int backendFindCounter(tapeback_backend_target *target, const char *description,
   });
 }
 
-const tapeback_backend table = {
-    sizeof(tapeback_backend), TAPEBACK_BACKEND_ABI, backendOpen,        backendClose,       backendCapabilities,
-    backendSpaceCount,        backendSpace,         backendIdentity,    backendRead,        backendWrite,
-    backendFlush,             backendMap,           backendUnmap,       backendReadMemory,  backendWriteMemory,
-    backendWaitInterrupt,     backendAdvance,       backendReset,       backendCounter,     backendFindCounter};
+const tapeback_backend table = {sizeof(tapeback_backend),
+                                TAPEBACK_BACKEND_ABI,
+                                backendOpen,
+                                backendClose,
+                                backendCapabilities,
+                                backendSpaceCount,
+                                backendSpace,
+                                backendIdentity,
+                                backendRead,
+                                backendWrite,
+                                backendFlush,
+                                backendMap,
+                                backendUnmap,
+                                backendReadMemory,
+                                backendWriteMemory,
+                                backendWaitInterrupt,
+                                backendAdvance,
+                                backendReset,
+                                backendCounter,
+                                backendFindCounter};
 
 } // namespace
 

@@ -1,13 +1,14 @@
 /* The in-process target library: how libtapeback.so, which has no LLVM and no C++ runtime, drives a target.
  *
- * libtapeback-backend.so holds all targets and what they need, hidden; it exports tapeback_backend_entry, which returns
- * this table. It is loaded RTLD_LOCAL by the client library of the same version and by nothing else.
+ * libtapeback-backend.so holds all targets and what they need, hidden; it exports tapeback_backend_entry,
+ * which returns this table. It is loaded RTLD_LOCAL by the client library of the same version and by nothing
+ * else.
  *
- * Threads: calls on one target must not overlap; different targets are independent. Which thread calls does not
- * matter: targets start and end their helper processes on a thread of the library's own, which lives as long as the
- * process (a child with PDEATHSIG dies with the *thread* that made it).
- * Errors: functions return 0, or a negative tapeback_backend_status with the text in *failure (never null).
- * Exceptions never cross. Strings returned stay valid until `close`.
+ * Threads: calls on one target must not overlap; different targets are independent. Which thread calls does
+ * not matter: targets start and end their helper processes on a thread of the library's own, which lives as
+ * long as the process (a child with PDEATHSIG dies with the *thread* that made it). Errors: functions return
+ * 0, or a negative tapeback_backend_status with the text in *failure (never null). Exceptions never cross.
+ * Strings returned stay valid until `close`.
  */
 #ifndef TAPEBACK_BACKEND_H
 #define TAPEBACK_BACKEND_H
@@ -48,8 +49,8 @@ typedef struct tapeback_backend_region {
 } tapeback_backend_region;
 
 typedef struct tapeback_backend_counter {
-  uint32_t id;      /* In the description. */
-  uint32_t space;   /* Of its register, for targets without CAP_COUNTERS. */
+  uint32_t id;    /* In the description. */
+  uint32_t space; /* Of its register, for targets without CAP_COUNTERS. */
   uint64_t offset;
   uint32_t width, width_bits;
 } tapeback_backend_counter;
@@ -67,14 +68,14 @@ typedef struct tapeback_backend {
   /* Identity: "kind", "name", then the facts that are known. Fact `index` or NULL after the last. */
   const char *(*identity)(tapeback_backend_target *target, uint32_t index, const char **value);
 
-  int (*read)(tapeback_backend_target *target, uint32_t space, uint64_t offset, uint32_t width, uint64_t *value,
-              tapeback_backend_failure *failure);
-  int (*write)(tapeback_backend_target *target, uint32_t space, uint64_t offset, uint32_t width, uint64_t value,
-               tapeback_backend_failure *failure);
+  int (*read)(tapeback_backend_target *target, uint32_t space, uint64_t offset, uint32_t width,
+              uint64_t *value, tapeback_backend_failure *failure);
+  int (*write)(tapeback_backend_target *target, uint32_t space, uint64_t offset, uint32_t width,
+               uint64_t value, tapeback_backend_failure *failure);
   int (*flush)(tapeback_backend_target *target, tapeback_backend_failure *failure);
 
-  int (*map)(tapeback_backend_target *target, uint64_t size, uint64_t alignment, tapeback_backend_region *region,
-             tapeback_backend_failure *failure);
+  int (*map)(tapeback_backend_target *target, uint64_t size, uint64_t alignment,
+             tapeback_backend_region *region, tapeback_backend_failure *failure);
   int (*unmap)(tapeback_backend_target *target, uint64_t iova, tapeback_backend_failure *failure);
   int (*read_memory)(tapeback_backend_target *target, uint64_t iova, void *out, uint64_t size,
                      tapeback_backend_failure *failure);
@@ -82,11 +83,12 @@ typedef struct tapeback_backend {
                       tapeback_backend_failure *failure);
 
   /* *count is 0 if the deadline passed. */
-  int (*wait_interrupt)(tapeback_backend_target *target, uint32_t vector, uint64_t deadline_ns, uint64_t *count,
-                        tapeback_backend_failure *failure);
+  int (*wait_interrupt)(tapeback_backend_target *target, uint32_t vector, uint64_t deadline_ns,
+                        uint64_t *count, tapeback_backend_failure *failure);
   int (*advance)(tapeback_backend_target *target, uint64_t nanoseconds, tapeback_backend_failure *failure);
   int (*reset)(tapeback_backend_target *target, uint32_t kind, tapeback_backend_failure *failure);
-  int (*counter)(tapeback_backend_target *target, uint32_t id, uint64_t *value, tapeback_backend_failure *failure);
+  int (*counter)(tapeback_backend_target *target, uint32_t id, uint64_t *value,
+                 tapeback_backend_failure *failure);
   /* A counter by name, from the description `description` (a name or path; NULL: the target's own name). */
   int (*find_counter)(tapeback_backend_target *target, const char *description, const char *name,
                       tapeback_backend_counter *counter, tapeback_backend_failure *failure);

@@ -2,8 +2,10 @@
 
 namespace tapeback::capture {
 
-template <typename T> static bool sectionFits(Section section, uint64_t bytes) {
-  return section.offset % 8 == 0 && section.offset <= bytes && section.count <= (bytes - section.offset) / sizeof(T);
+template <typename T>
+static bool sectionFits(Section section, uint64_t bytes) {
+  return section.offset % 8 == 0 && section.offset <= bytes &&
+         section.count <= (bytes - section.offset) / sizeof(T);
 }
 static bool rangeFits(Range range, Section section) {
   return range.first <= section.count && range.count <= section.count - range.first;
@@ -14,13 +16,16 @@ static bool textEnds(const char *text, size_t bytes) {
       return true;
   return false;
 }
-static bool validWidth(uint32_t width) { return width == 1 || width == 2 || width == 4 || width == 8; }
+static bool validWidth(uint32_t width) {
+  return width == 1 || width == 2 || width == 4 || width == 8;
+}
 
 static bool validRegisters(const Table *table) {
   const Register *registers = elements<Register>(table, table->registers);
   for (uint32_t i = 0; i < table->registers.count; ++i)
     if (registers[i].space >= table->spaces.count || !validWidth(registers[i].width) ||
-        !rangeFits(registers[i].starts, table->conditions) || !rangeFits(registers[i].done, table->conditions))
+        !rangeFits(registers[i].starts, table->conditions) ||
+        !rangeFits(registers[i].done, table->conditions))
       return false;
   const Condition *conditions = elements<Condition>(table, table->conditions);
   for (uint32_t i = 0; i < table->conditions.count; ++i)
@@ -55,7 +60,8 @@ static bool validDevices(const Table *table) {
 }
 
 bool validTable(const Table *table, uint64_t bytes) {
-  if (bytes < sizeof(Table) || table->version != version || table->bytes > bytes || table->bytes < sizeof(Table))
+  if (bytes < sizeof(Table) || table->version != version || table->bytes > bytes ||
+      table->bytes < sizeof(Table))
     return false;
   bytes = table->bytes;
   if (!sectionFits<Device>(table->devices, bytes) || !sectionFits<Name>(table->spaces, bytes) ||

@@ -1,6 +1,6 @@
-// The capture table: what the client must capture when, compiled from the device descriptions into a flat, bounded,
-// pointer-free form. It lies in the ring file behind the header; the collector writes it, the client checks it once
-// (validTable) and then follows it.
+// The capture table: what the client must capture when, compiled from the device descriptions into a flat,
+// bounded, pointer-free form. It lies in the ring file behind the header; the collector writes it, the client
+// checks it once (validTable) and then follows it.
 //
 // No LLVM and nothing that needs libstdc++ at run time: the client library includes this.
 #pragma once
@@ -75,7 +75,8 @@ struct Table {
   Section devices, spaces, registers, conditions, activities, transfers, counters, fingerprints;
 };
 
-template <typename T> const T *elements(const Table *table, Section section) {
+template <typename T>
+const T *elements(const Table *table, Section section) {
   return reinterpret_cast<const T *>(reinterpret_cast<const char *>(table) + section.offset);
 }
 

@@ -43,8 +43,8 @@ RingConsumer::Status RingConsumer::takeFrame(Record &record, ArrayRef<uint8_t> &
     std::memcpy(&record, data + index, sizeof(Record));
     if (record.size != size || uint8_t(record.type) < uint8_t(RecordType::Chunk) ||
         uint8_t(record.type) > maxRecordType || record.payloadBytes > size - sizeof(Record) ||
-        alignFrame(sizeof(Record) + record.payloadBytes) != size || record.payloadTotal < record.payloadBytes ||
-        record.payloadTotal > captureLimit)
+        alignFrame(sizeof(Record) + record.payloadBytes) != size ||
+        record.payloadTotal < record.payloadBytes || record.payloadTotal > captureLimit)
       return damaged();
     frame.assign(data + index + sizeof(Record), data + index + sizeof(Record) + record.payloadBytes);
     payload = frame;

@@ -7,19 +7,19 @@
 
 namespace tapeback::ring {
 
-/// Reads frames one by one. One thread; wake() may be called from any. Never fails, never loops: what it cannot
-/// understand is skipped and reported as Corrupt, after which reading goes on at the producer's position.
-/// Memory: one payload (at most the capture limit it was given).
+/// Reads frames one by one. One thread; wake() may be called from any. Never fails, never loops: what it
+/// cannot understand is skipped and reported as Corrupt, after which reading goes on at the producer's
+/// position. Memory: one payload (at most the capture limit it was given).
 class RingConsumer {
 public:
-  /// `header` and `data` stay the caller's; `dataBytes` and `captureLimit` are those the caller made the ring with
-  /// (what the header says now is the program's word).
+  /// `header` and `data` stay the caller's; `dataBytes` and `captureLimit` are those the caller made the ring
+  /// with (what the header says now is the program's word).
   RingConsumer(Header &header, uint8_t *data, uint64_t dataBytes, uint64_t captureLimit)
       : header(header), data(data), dataBytes(dataBytes), captureLimit(captureLimit) {}
 
   enum class Status : uint8_t { Empty, Record, Corrupt };
-  /// Takes the next record out. `payload` is valid until the next call. Its type is a RecordType and never Pad or
-  /// Chunk; its sizes are consistent; every other field is as the program wrote it.
+  /// Takes the next record out. `payload` is valid until the next call. Its type is a RecordType and never
+  /// Pad or Chunk; its sizes are consistent; every other field is as the program wrote it.
   Status next(Record &record, llvm::ArrayRef<uint8_t> &payload);
   /// Gives the space of what was taken out back to the producer. next() does so by itself now and then.
   void release();
@@ -29,8 +29,8 @@ public:
   /// Makes a present or the next wait() return. Async-signal-safe.
   void wake();
 
-  /// From now on only what the producer has published until now is returned, so that draining ends even if a process
-  /// goes on writing.
+  /// From now on only what the producer has published until now is returned, so that draining ends even if a
+  /// process goes on writing.
   void freeze();
   uint64_t corruptions() const { return corrupt; }
 

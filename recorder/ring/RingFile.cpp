@@ -31,9 +31,13 @@ static std::vector<std::string> ringParents() {
   return parents;
 }
 
-static std::string ringPrefix() { return "tapeback-" + std::to_string(geteuid()) + "-"; }
+static std::string ringPrefix() {
+  return "tapeback-" + std::to_string(geteuid()) + "-";
+}
 
-static uint64_t roundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+static uint64_t roundUp(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 Expected<std::unique_ptr<RingFile>> RingFile::create(ArrayRef<uint8_t> table, const RingOptions &options) {
   removeStaleRings();
@@ -68,7 +72,8 @@ Expected<std::unique_ptr<RingFile>> RingFile::create(ArrayRef<uint8_t> table, co
   return file;
 }
 
-Expected<std::unique_ptr<RingFile>> RingFile::createAnonymous(ArrayRef<uint8_t> table, const RingOptions &options) {
+Expected<std::unique_ptr<RingFile>> RingFile::createAnonymous(ArrayRef<uint8_t> table,
+                                                              const RingOptions &options) {
   std::unique_ptr<RingFile> file(new RingFile);
   if (Error error = file->map(table, options))
     return std::move(error);
@@ -135,7 +140,8 @@ static bool isStale(const std::string &directory) {
   if (fd < 0) {
     // Being made just now, or its maker was killed while making it: old enough to tell.
     struct stat status;
-    return errno == ENOENT && lstat(directory.c_str(), &status) == 0 && time(nullptr) - status.st_mtime > 3600;
+    return errno == ENOENT && lstat(directory.c_str(), &status) == 0 &&
+           time(nullptr) - status.st_mtime > 3600;
   }
   struct flock query = {};
   query.l_type = F_WRLCK;

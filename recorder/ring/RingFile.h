@@ -16,13 +16,14 @@ struct RingOptions {
   bool dropWhenFull = false;
 };
 
-/// Owns the private directory (0700), the file in it (0600), the mapping and the lock whose presence tells the program
-/// that the collector lives. All are released by the destructor; a killed collector leaves the directory, which the
-/// next one removes. Moves: none. Threads: the mapping may be used from any.
+/// Owns the private directory (0700), the file in it (0600), the mapping and the lock whose presence tells
+/// the program that the collector lives. All are released by the destructor; a killed collector leaves the
+/// directory, which the next one removes. Moves: none. Threads: the mapping may be used from any.
 class RingFile {
 public:
   /// Makes the file and puts `table` into it. Errors are System failures.
-  static llvm::Expected<std::unique_ptr<RingFile>> create(llvm::ArrayRef<uint8_t> table, const RingOptions &options);
+  static llvm::Expected<std::unique_ptr<RingFile>> create(llvm::ArrayRef<uint8_t> table,
+                                                          const RingOptions &options);
   /// The same in anonymous memory, for tests with both ends in one process.
   static llvm::Expected<std::unique_ptr<RingFile>> createAnonymous(llvm::ArrayRef<uint8_t> table,
                                                                    const RingOptions &options);

@@ -41,14 +41,15 @@ Producer::Attach Producer::attach(const char *path) {
 
 Producer::Attach Producer::attachMapping(void *mapping, uint64_t bytes, const char *path) {
   Header *candidate = static_cast<Header *>(mapping);
-  if (bytes < headerBytes || memcmp(candidate->magic, magic, sizeof(magic)) != 0 || candidate->version != version ||
-      candidate->headerBytes != headerBytes)
+  if (bytes < headerBytes || memcmp(candidate->magic, magic, sizeof(magic)) != 0 ||
+      candidate->version != version || candidate->headerBytes != headerBytes)
     return Attach::Foreign;
   uint64_t size = candidate->dataBytes, at = candidate->dataOffset;
   uint64_t tableAt = candidate->tableOffset, tableBytes = candidate->tableBytes;
-  if (size < minDataBytes || size > maxDataBytes || (size & (size - 1)) || at > bytes || size > bytes - at || at % 64 ||
-      tableAt > bytes || tableBytes > bytes - tableAt || tableAt % 8 || candidate->captureLimit > maxCaptureLimit ||
-      candidate->chunkBytes < 64 || candidate->chunkBytes > size / 4)
+  if (size < minDataBytes || size > maxDataBytes || (size & (size - 1)) || at > bytes || size > bytes - at ||
+      at % 64 || tableAt > bytes || tableBytes > bytes - tableAt || tableAt % 8 ||
+      candidate->captureLimit > maxCaptureLimit || candidate->chunkBytes < 64 ||
+      candidate->chunkBytes > size / 4)
     return Attach::Foreign;
   const auto *candidateTable =
       reinterpret_cast<const capture::Table *>(static_cast<const char *>(mapping) + tableAt);
@@ -77,7 +78,8 @@ Producer::Attach Producer::attachMapping(void *mapping, uint64_t bytes, const ch
   sequence = uint64_t(candidate->producersSeen.fetch_add(1)) << 40;
   if (path)
     strcpy(ringPath, path);
-  live.store(candidate->collectorState.load() == uint32_t(CollectorState::Running), std::memory_order_release);
+  live.store(candidate->collectorState.load() == uint32_t(CollectorState::Running),
+             std::memory_order_release);
   return Attach::Attached;
 }
 
@@ -89,15 +91,20 @@ void Producer::detach() {
   header->producerPid.compare_exchange_strong(self, 0);
 }
 
-void Producer::enter() { pthread_mutex_lock(&lock); }
-void Producer::leave() { pthread_mutex_unlock(&lock); }
+void Producer::enter() {
+  pthread_mutex_lock(&lock);
+}
+void Producer::leave() {
+  pthread_mutex_unlock(&lock);
+}
 
 void Producer::countUnrecorded() {
   if (header)
     header->unrecorded.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// The collector holds a lock on the file that the kernel drops when it dies, whatever becomes of its process id.
+/// The collector holds a lock on the file that the kernel drops when it dies, whatever becomes of its process
+/// id.
 bool Producer::collectorAlive() const {
   if (header->collectorState.load(std::memory_order_acquire) != uint32_t(CollectorState::Running))
     return false;

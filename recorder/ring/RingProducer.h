@@ -7,17 +7,18 @@
 
 namespace tapeback::ring {
 
-/// Appends records. Threads: append and the Group may be used from any thread. Never blocks for ever: a producer that
-/// waits for space notices within a tenth of a second that the collector died, and from then on records nothing.
-/// Ownership: keeps its mapping until the process ends (other threads may be inside a call at exit).
+/// Appends records. Threads: append and the Group may be used from any thread. Never blocks for ever: a
+/// producer that waits for space notices within a tenth of a second that the collector died, and from then on
+/// records nothing. Ownership: keeps its mapping until the process ends (other threads may be inside a call
+/// at exit).
 class Producer {
 public:
   enum class Attach { Attached, Foreign, Busy, Failed };
-  /// Maps and checks the ring at `path` and claims it for this process. Foreign: not a ring of this version; Busy:
-  /// another living process is attached; Failed: the system's errno says why.
+  /// Maps and checks the ring at `path` and claims it for this process. Foreign: not a ring of this version;
+  /// Busy: another living process is attached; Failed: the system's errno says why.
   Attach attach(const char *path);
-  /// For tests and tools that made the mapping themselves; `mapping` stays the caller's. `path` may be null, then the
-  /// collector's life is not checked by its lock but only by its state.
+  /// For tests and tools that made the mapping themselves; `mapping` stays the caller's. `path` may be null,
+  /// then the collector's life is not checked by its lock but only by its state.
   Attach attachMapping(void *mapping, uint64_t bytes, const char *path);
   void detach();
 
@@ -27,8 +28,9 @@ public:
   /// True while attached and the collector lives (as far as is known).
   bool recording() const { return live.load(std::memory_order_acquire); }
 
-  /// Appends `record` with a payload of `bytes` (cut at captureLimit() with the flag Truncated). Fills in size,
-  /// payload sizes, `sequence` if 0 (not for Complete) and `time` if 0. Returns the sequence, 0 if not recorded.
+  /// Appends `record` with a payload of `bytes` (cut at captureLimit() with the flag Truncated). Fills in
+  /// size, payload sizes, `sequence` if 0 (not for Complete) and `time` if 0. Returns the sequence, 0 if not
+  /// recorded.
   uint64_t append(Record record, const void *payload = nullptr, uint64_t bytes = 0);
 
   /// While one exists, the records of its thread follow each other in the ring without others between. Nests.

@@ -1,0 +1,180 @@
+#include "recorder/client/Follower.h"
+#include "recorder/client/Device.h"
+#include <cstring>
+
+namespace tapeback::client {
+
+static constexpr uint32_t noSpace = ~uint32_t(0);
+
+static uint64_t onesOf(uint32_t bytes) {
+  return bytes >= 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * bytes)) - 1;
+}
+/// `value` moved up by `shift` bits (down if negative); |shift| < 64.
+static uint64_t moved(uint64_t value, int shift) {
+  return shift >= 0 ? value << shift : value >> -shift;
+}
+
+bool Follower::attach(const capture::Table *newTable, const capture::Device *newDevice,
+                      const tb_device &owner) {
+  table = newTable;
+  device = newDevice;
+  tableSpaces.clear();
+  values.clear();
+  active.clear();
+  if (!device)
+    return true;
+  const auto *names = capture::elements<capture::Name>(table, table->spaces);
+  for (const DeviceSpace &space : owner.spaces) {
+    uint32_t found = noSpace;
+    for (uint32_t i = 0; i < table->spaces.count && found == noSpace; ++i)
+      if (strcmp(names[i].text, space.name) == 0)
+        found = i;
+    if (!tableSpaces.push(found))
+      return false;
+  }
+  for (uint32_t i = 0; i < device->registers.count; ++i)
+    if (!values.push(0))
+      return false;
+  reset();
+  return true;
+}
+
+void Follower::reset() {
+  active.clear();
+  if (!device)
+    return;
+  const auto *registers =
+      capture::elements<capture::Register>(table, table->registers) + device->registers.first;
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = registers[i].reset;
+}
+
+template <typename Visit>
+void Follower::overlapping(uint32_t space, uint64_t offset, uint32_t width, Visit visit) const {
+  if (!device || space >= tableSpaces.size() || tableSpaces[space] == noSpace)
+    return;
+  uint32_t wanted = tableSpaces[space];
+  const auto *registers =
+      capture::elements<capture::Register>(table, table->registers) + device->registers.first;
+  // The first register that could reach into the access: none is wider than 8 bytes.
+  uint64_t from = offset < 7 ? 0 : offset - 7;
+  uint32_t low = 0, high = device->registers.count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    const capture::Register &reg = registers[middle];
+    if (reg.space < wanted || (reg.space == wanted && reg.offset < from))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  for (; low < device->registers.count; ++low) {
+    const capture::Register &reg = registers[low];
+    if (reg.space != wanted || (reg.offset >= offset && reg.offset - offset >= width))
+      return;
+    if (reg.offset < offset && offset - reg.offset >= reg.width)
+      continue;
+    int shift = reg.offset <= offset ? int(offset - reg.offset) * 8 : -int(reg.offset - offset) * 8;
+    visit(reg, low, shift);
+  }
+}
+
+void Follower::beforeWrite(tb_device &owner, uint32_t space, uint64_t offset, uint32_t width,
+                           uint64_t value) {
+  // All bytes first: a start may refer to another register that the same access writes.
+  overlapping(space, offset, width, [&](const capture::Register &reg, uint32_t index, int shift) {
+    uint64_t written = moved(onesOf(width), shift) & onesOf(reg.width);
+    values[index] = (values[index] & ~written) | (moved(value & onesOf(width), shift) & written);
+  });
+  overlapping(space, offset, width, [&](const capture::Register &reg, uint32_t index, int shift) {
+    uint64_t written = moved(onesOf(width), shift) & onesOf(reg.width);
+    const auto *conditions =
+        capture::elements<capture::Condition>(table, table->conditions) + reg.starts.first;
+    for (uint32_t i = 0; i < reg.starts.count; ++i)
+      if (conditions[i].holds(values[index]) && (conditions[i].any || (conditions[i].mask & written)))
+        start(owner, conditions[i].activity, values[index]);
+  });
+}
+
+void Follower::start(tb_device &owner, uint32_t activityIndex, uint64_t value) {
+  const capture::Activity &activity =
+      capture::elements<capture::Activity>(table, table->activities)[activityIndex];
+  const auto *transfers =
+      capture::elements<capture::Transfer>(table, table->transfers) + activity.transfers.first;
+  auto valueOf = [&](uint32_t reg) -> uint64_t {
+    uint32_t index = reg - device->registers.first;
+    return reg >= device->registers.first && index < values.size() ? values[index] : 0;
+  };
+  for (uint32_t i = 0; i < activity.transfers.count; ++i) {
+    const capture::Transfer &transfer = transfers[i];
+    if (!transfer.when.holds(value))
+      continue;
+    ring::Record record = blankRecord(&owner, PacketKind::MemoryWrite);
+    record.address = valueOf(transfer.host);
+    record.length = valueOf(transfer.count);
+    // For transfers from the device as well: what the device fails to write, the program reads.
+    eventWithMemory(&owner, record);
+    record.kind = uint8_t(PacketKind::DmaDescriptor);
+    record.value = valueOf(transfer.deviceSide);
+    record.flags = transfer.toDevice ? TransferToDevice : TransferFromDevice;
+    record.link = activity.index;
+    record.hints = transfer.toDevice ? uint32_t(ring::SamePayload) : 0;
+    uint64_t sequence = event(record);
+    if (!sequence)
+      continue;
+    if (active.size() == maxActive)
+      active.erase(0);
+    // Without memory to remember it the transfer has no completion on the tape; its descriptor is there.
+    (void)active.push({activityIndex, transfer.toDevice != 0, record.address, record.length, sequence});
+  }
+}
+
+void Follower::complete(tb_device &owner, const Active &transfer) {
+  ring::Record record = blankRecord(&owner, PacketKind::DmaCompletion);
+  record.address = transfer.address;
+  record.length = transfer.length;
+  record.link = transfer.sequence;
+  record.flags = transfer.toDevice ? TransferToDevice : TransferFromDevice;
+  if (transfer.toDevice)
+    event(record);
+  else
+    eventWithMemory(&owner, record);
+}
+
+void Follower::afterRead(tb_device &owner, uint32_t space, uint64_t offset, uint32_t width, uint64_t value) {
+  if (active.size() == 0)
+    return;
+  overlapping(space, offset, width, [&](const capture::Register &reg, uint32_t, int shift) {
+    uint64_t seen = moved(onesOf(width), shift) & onesOf(reg.width);
+    uint64_t inPlace = moved(value & onesOf(width), shift) & seen;
+    const auto *conditions = capture::elements<capture::Condition>(table, table->conditions) + reg.done.first;
+    for (uint32_t i = 0; i < reg.done.count; ++i) {
+      const capture::Condition &condition = conditions[i];
+      if (!condition.any && ((condition.mask & onesOf(reg.width) & ~seen) || !condition.holds(inPlace)))
+        continue;
+      for (size_t at = 0; at < active.size();) {
+        if (active[at].activity != condition.activity) {
+          ++at;
+          continue;
+        }
+        complete(owner, active[at]);
+        active.erase(at);
+      }
+    }
+  });
+}
+
+void Follower::acquired(tb_device &owner, uint64_t iova, uint64_t length) {
+  for (size_t at = 0; at < active.size();) {
+    const Active &transfer = active[at];
+    bool covered = !transfer.toDevice && transfer.address >= iova && transfer.length <= length &&
+                   transfer.address - iova <= length - transfer.length;
+    if (!covered) {
+      ++at;
+      continue;
+    }
+    complete(owner, transfer);
+    active.erase(at);
+  }
+}
+
+} // namespace tapeback::client

@@ -1,0 +1,52 @@
+// Follows the capture table: which memory the device is told to look at, and when the host learnt that it is
+// done.
+#pragma once
+
+#include "recorder/client/Array.h"
+#include "recorder/ring/CaptureTable.h"
+#include <cstdint>
+
+struct tb_device;
+
+namespace tapeback::client {
+
+/// One per device; used with the device's lock held. Does nothing without a table.
+class Follower {
+public:
+  /// `device` may be null (not recorded). False: out of memory.
+  [[nodiscard]] bool attach(const capture::Table *table, const capture::Device *device,
+                            const tb_device &owner);
+  /// The device forgot what it was told.
+  void reset();
+
+  /// Before a register write is issued: records the memory that the write tells the device to look at.
+  void beforeWrite(tb_device &owner, uint32_t space, uint64_t offset, uint32_t width, uint64_t value);
+  /// After a read: records what was transferred if the value says that it is done.
+  void afterRead(tb_device &owner, uint32_t space, uint64_t offset, uint32_t width, uint64_t value);
+  /// After an acquire: the transfers that it covers are done.
+  void acquired(tb_device &owner, uint64_t iova, uint64_t length);
+
+private:
+  struct Active {
+    uint32_t activity; ///< Index into Table::activities.
+    bool toDevice;
+    uint64_t address, length, sequence;
+  };
+  /// Transfers that were started and never seen to end are forgotten beyond this many, the oldest first.
+  static constexpr size_t maxActive = 1024;
+
+  void start(tb_device &owner, uint32_t activity, uint64_t value);
+  void complete(tb_device &owner, const Active &active);
+  /// Calls visit(register, index, shift) for each register that [offset, offset + width) of `space` touches;
+  /// `shift` is the access's position in the register in bits (negative: it begins before it).
+  template <typename Visit>
+  void overlapping(uint32_t space, uint64_t offset, uint32_t width, Visit visit) const;
+
+  const capture::Table *table = nullptr;
+  const capture::Device *device = nullptr;
+  Array<uint32_t> tableSpaces; ///< By the target's space: the table's index, or noSpace.
+  Array<uint64_t> values;      ///< By register of the device: last value written.
+  Array<Active> active;
+};
+
+} // namespace tapeback::client

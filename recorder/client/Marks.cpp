@@ -1,0 +1,135 @@
+// Markers, spans, and checks: what the program says about itself.
+#include "recorder/client/Device.h"
+#include <cstdlib>
+#include <cstring>
+
+using namespace tapeback;
+using namespace tapeback::client;
+
+/// Well-formed UTF-8 without overlong forms, surrogates, or NUL.
+static bool isUtf8(const char *text) {
+  const auto *at = reinterpret_cast<const unsigned char *>(text);
+  while (*at) {
+    unsigned first = *at++;
+    if (first < 0x80)
+      continue;
+    unsigned more = first >= 0xc2 && first < 0xe0   ? 1
+                    : first >= 0xe0 && first < 0xf0 ? 2
+                    : first >= 0xf0 && first < 0xf5 ? 3
+                                                    : 0;
+    if (!more)
+      return false;
+    unsigned second = *at, low = 0x80, high = 0xbf;
+    low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : low;
+    high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : high;
+    if (second < low || second > high)
+      return false;
+    for (unsigned i = 0; i < more; ++i, ++at)
+      if ((*at & 0xc0) != 0x80)
+        return false;
+  }
+  return true;
+}
+
+static int checkName(const char *function, const char *name) {
+  if (!name || !*name)
+    return fail(TB_E_USAGE, "%s: the name is empty", function);
+  if (strnlen(name, maxNameBytes + 1) > maxNameBytes)
+    return fail(TB_E_USAGE, "%s: the name has more than %u bytes", function, maxNameBytes);
+  if (!isUtf8(name))
+    return fail(TB_E_USAGE, "%s: the name is not UTF-8", function);
+  return TB_OK;
+}
+
+static int ready(tb_device *device, const char *function, const char *name) {
+  if (int code = usable(device))
+    return code;
+  return checkName(function, name);
+}
+
+int tb_mark(tb_device *device, const char *name) {
+  if (int code = ready(device, "tb_mark", name))
+    return code;
+  event(blankRecord(device, PacketKind::Marker), name, strlen(name));
+  return TB_OK;
+}
+
+int tb_span_begin(tb_device *device, const char *name, uint64_t *span) {
+  if (!span)
+    return fail(TB_E_USAGE, "tb_span_begin: span is null");
+  if (int code = ready(device, "tb_span_begin", name))
+    return code;
+  *span = event(blankRecord(device, PacketKind::SpanBegin), name, strlen(name));
+  return TB_OK;
+}
+
+int tb_span_end(tb_device *device, uint64_t span) {
+  if (int code = usable(device))
+    return code;
+  ring::Record record = blankRecord(device, PacketKind::SpanEnd);
+  record.link = span;
+  event(record);
+  return TB_OK;
+}
+
+int tb_check_equal(tb_device *device, const char *name, uint64_t expected, uint64_t actual) {
+  if (int code = ready(device, "tb_check_equal", name))
+    return code;
+  ring::Record record = blankRecord(device, PacketKind::Oracle);
+  record.value = actual;
+  record.expected = expected;
+  record.mask = ~uint64_t(0);
+  record.flags = actual == expected ? 0 : Failed;
+  record.link = findRead(device->id, actual);
+  event(record, name, strlen(name));
+  return actual == expected;
+}
+
+int tb_check_memory(tb_device *device, const char *name, uint64_t iova, const void *expected, size_t size) {
+  if (int code = ready(device, "tb_check_memory", name))
+    return code;
+  if (!expected)
+    return fail(TB_E_USAGE, "tb_check_memory: expected is null");
+  // Compared with what was recorded, not with what the memory may have become since.
+  auto *actual = static_cast<uint8_t *>(malloc(size ? size : 1));
+  if (!actual)
+    return fail(TB_E_NO_MEMORY, "out of memory");
+  ring::Record record = blankRecord(device, PacketKind::Oracle);
+  if (int code = acquire(device, iova, actual, size, &record.link)) {
+    free(actual);
+    return code;
+  }
+  const auto *wanted = static_cast<const uint8_t *>(expected);
+  size_t at = 0;
+  while (at < size && actual[at] == wanted[at])
+    ++at;
+  bool holds = at == size;
+  record.address = iova;
+  record.length = size;
+  record.mask = 0xff;
+  if (!holds) {
+    record.flags = Failed;
+    record.count = at;
+    record.value = actual[at];
+    record.expected = wanted[at];
+  }
+  free(actual);
+  event(record, name, strlen(name));
+  return holds;
+}
+
+int tb_check(tb_device *device, const char *name, int holds) {
+  if (int code = ready(device, "tb_check", name))
+    return code;
+  ring::Record record = blankRecord(device, PacketKind::Oracle);
+  record.value = holds != 0;
+  record.expected = 1;
+  record.flags = holds ? 0 : Failed;
+  event(record, name, strlen(name));
+  return holds != 0;
+}
+
+int tb_fail(tb_device *device, const char *name) {
+  int code = tb_check(device, name, 0);
+  return code < 0 ? code : 0;
+}

@@ -1,0 +1,221 @@
+// Register accesses, polls, counters.
+#include "recorder/client/Device.h"
+#include <cstdlib>
+#include <cstring>
+
+using namespace tapeback;
+using namespace tapeback::client;
+
+/// One access of the target with the lock held: what tb_read* and each look of a poll have in common.
+static int accessRead(tb_device *device, const char *spaceName, uint64_t offset, uint32_t width,
+                      uint64_t *value) {
+  if (int code = usable(device))
+    return code;
+  Locked lock(device->lock);
+  if (int code = usable(device))
+    return code;
+  int space = findSpace(device, spaceName);
+  if (space < 0)
+    return TB_E_USAGE;
+  Operation operation(device, PacketKind::RegisterRead);
+  operation.record.space = uint16_t(space + 1);
+  operation.record.address = offset;
+  operation.record.width = uint8_t(width);
+  operation.issue();
+  tapeback_backend_failure failure;
+  int status = session().backend->read(device->target, uint32_t(space), offset, width, value, &failure);
+  ring::Producer::Group group(session().producer);
+  int code = operation.finish(status, failure, *value);
+  if (code == TB_OK) {
+    rememberRead(device->id, operation.sequence(), *value);
+    device->follower.afterRead(*device, uint32_t(space), offset, width, *value);
+  }
+  return code;
+}
+
+template <typename T>
+static int readAs(tb_device *device, const char *space, uint64_t offset, T *value) {
+  if (!value)
+    return fail(TB_E_USAGE, "tb_read: value is null");
+  uint64_t wide = 0;
+  int code = accessRead(device, space, offset, sizeof(T), &wide);
+  if (code == TB_OK)
+    *value = T(wide);
+  return code;
+}
+
+int tb_read8(tb_device *device, const char *space, uint64_t offset, uint8_t *value) {
+  return readAs(device, space, offset, value);
+}
+int tb_read16(tb_device *device, const char *space, uint64_t offset, uint16_t *value) {
+  return readAs(device, space, offset, value);
+}
+int tb_read32(tb_device *device, const char *space, uint64_t offset, uint32_t *value) {
+  return readAs(device, space, offset, value);
+}
+int tb_read64(tb_device *device, const char *space, uint64_t offset, uint64_t *value) {
+  return readAs(device, space, offset, value);
+}
+
+static int accessWrite(tb_device *device, const char *spaceName, uint64_t offset, uint32_t width,
+                       uint64_t value) {
+  if (int code = usable(device))
+    return code;
+  Locked lock(device->lock);
+  if (int code = usable(device))
+    return code;
+  int space = findSpace(device, spaceName);
+  if (space < 0)
+    return TB_E_USAGE;
+  Operation operation(device, PacketKind::RegisterWrite);
+  operation.record.space = uint16_t(space + 1);
+  operation.record.address = offset;
+  operation.record.width = uint8_t(width);
+  operation.record.value = value;
+  {
+    // What the device is told to look at goes in front of the telling.
+    ring::Producer::Group group(session().producer);
+    device->follower.beforeWrite(*device, uint32_t(space), offset, width, value);
+    operation.issue();
+  }
+  tapeback_backend_failure failure;
+  int status = session().backend->write(device->target, uint32_t(space), offset, width, value, &failure);
+  return operation.finish(status, failure, value);
+}
+
+int tb_write8(tb_device *device, const char *space, uint64_t offset, uint8_t value) {
+  return accessWrite(device, space, offset, 1, value);
+}
+int tb_write16(tb_device *device, const char *space, uint64_t offset, uint16_t value) {
+  return accessWrite(device, space, offset, 2, value);
+}
+int tb_write32(tb_device *device, const char *space, uint64_t offset, uint32_t value) {
+  return accessWrite(device, space, offset, 4, value);
+}
+int tb_write64(tb_device *device, const char *space, uint64_t offset, uint64_t value) {
+  return accessWrite(device, space, offset, 8, value);
+}
+
+int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned width, uint64_t mask,
+            uint64_t expected, uint64_t deadline, uint64_t *value) {
+  if (int code = usable(device))
+    return code;
+  if (width != 1 && width != 2 && width != 4 && width != 8)
+    return fail(TB_E_USAGE, "tb_poll: a width of %u bytes; there are 1, 2, 4 and 8", width);
+  if (expected & ~mask)
+    return fail(TB_E_USAGE, "tb_poll: expected has bits outside mask: it can never hold");
+  pthread_mutex_lock(&device->lock);
+  int code = usable(device);
+  int space = code == TB_OK ? findSpace(device, spaceName) : -1;
+  if (space < 0) {
+    pthread_mutex_unlock(&device->lock);
+    return code == TB_OK ? TB_E_USAGE : code;
+  }
+  Operation operation(device, PacketKind::Poll);
+  operation.record.space = uint16_t(space + 1);
+  operation.record.address = offset;
+  operation.record.width = uint8_t(width);
+  operation.record.mask = mask;
+  operation.record.expected = expected;
+  operation.record.deadline = deadline;
+  operation.issue();
+  const tapeback_backend *backend = session().backend;
+  Pace pace(device, deadline);
+  tapeback_backend_failure failure;
+  uint64_t last = 0, count = 0;
+  for (;;) {
+    // Asked before the look: the last look is after the deadline, never before it.
+    bool over = pace.over();
+    int status = backend->read(device->target, uint32_t(space), offset, width, &last, &failure);
+    ++count;
+    bool holds = status == TAPEBACK_BACKEND_OK && (last & mask) == expected;
+    if (status == TAPEBACK_BACKEND_OK && !holds && !over) {
+      status = backend->advance(device->target, pace.step(), &failure);
+      if (status == TAPEBACK_BACKEND_OK) {
+        // Others may use the device between two looks: what we wait for may be their doing.
+        pthread_mutex_unlock(&device->lock);
+        pthread_mutex_lock(&device->lock);
+        if ((code = usable(device)) == TB_OK)
+          continue;
+        operation.complete(Completion::Failed, last, count);
+        break;
+      }
+    }
+    ring::Producer::Group group(session().producer);
+    if (status != TAPEBACK_BACKEND_OK) {
+      operation.record.count = count;
+      code = operation.finish(status, failure, last);
+      break;
+    }
+    operation.complete(holds ? Completion::Done : Completion::TimedOut, last, count);
+    rememberRead(device->id, operation.sequence(), last);
+    device->follower.afterRead(*device, uint32_t(space), offset, width, last);
+    code = holds ? TB_OK
+                 : fail(TB_E_TIMEOUT, "tb_poll: still 0x%llx after %llu reads", (unsigned long long)last,
+                        (unsigned long long)count);
+    break;
+  }
+  pthread_mutex_unlock(&device->lock);
+  if (value)
+    *value = last;
+  return code;
+}
+
+/// The counter in the capture table, or in the target's own description when nothing is recorded.
+static int findCounter(tb_device *device, const char *name, tapeback_backend_counter *counter) {
+  const capture::Table *table = session().table();
+  if (!table) {
+    tapeback_backend_failure failure;
+    int status = session().backend->find_counter(device->target, secure_getenv("TAPEBACK_DESCRIPTION"), name,
+                                                 counter, &failure);
+    return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
+  }
+  const capture::Device &described = capture::elements<capture::Device>(table, table->devices)[device->id];
+  const auto *counters =
+      capture::elements<capture::Counter>(table, table->counters) + described.counters.first;
+  const auto *names = capture::elements<capture::Name>(table, table->spaces);
+  for (uint32_t i = 0; i < described.counters.count; ++i) {
+    if (strcmp(counters[i].name, name) != 0)
+      continue;
+    int space = findSpace(device, names[counters[i].space].text);
+    if (space < 0)
+      return TB_E_USAGE;
+    *counter = {counters[i].id, uint32_t(space), counters[i].offset, counters[i].width,
+                counters[i].widthBits};
+    return TB_OK;
+  }
+  return fail(TB_E_USAGE, "the description of device '%s' has no counter '%s'", device->alias, name);
+}
+
+int tb_counter(tb_device *device, const char *name, uint64_t *value) {
+  if (int code = usable(device))
+    return code;
+  if (!name || !value)
+    return fail(TB_E_USAGE, "tb_counter: name or value is null");
+  Locked lock(device->lock);
+  if (int code = usable(device))
+    return code;
+  tapeback_backend_counter counter = {};
+  if (int code = findCounter(device, name, &counter))
+    return code;
+  Operation operation(device, PacketKind::CounterSnapshot);
+  operation.record.address = counter.id;
+  operation.issue();
+  tapeback_backend_failure failure;
+  uint64_t read = 0;
+  int status;
+  if (device->capabilities & TAPEBACK_BACKEND_CAP_COUNTERS) {
+    status = session().backend->counter(device->target, counter.id, &read, &failure);
+  } else {
+    status = session().backend->read(device->target, counter.space, counter.offset, counter.width, &read,
+                                     &failure);
+    if (counter.width_bits < 64)
+      read &= (uint64_t(1) << counter.width_bits) - 1;
+  }
+  int code = operation.finish(status, failure, read);
+  if (code == TB_OK) {
+    rememberRead(device->id, operation.sequence(), read);
+    *value = read;
+  }
+  return code;
+}
