@@ -1,0 +1,123 @@
+#include "hal/qemu/QemuMachine.h"
+#include "hal/qemu/LastWords.h"
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+namespace tapeback {
+namespace {
+
+// QEMU gets these descriptors, in this order, from 3 on. Nothing of ours has a name in the file system, so
+// nothing can be left behind there and nobody else can connect.
+constexpr const char *socketDescriptor = "3";
+constexpr const char *memoryPath = "/proc/self/fd/4";
+constexpr const char *romPath = "/proc/self/fd/5";
+
+constexpr size_t romBytes = 65536;
+/// The CPU starts 16 bytes below the end of the ROM: cli; hlt; jmp back to the hlt.
+constexpr size_t resetVector = romBytes - 16;
+constexpr uint8_t park[] = {0xfa, 0xf4, 0xeb, 0xfd};
+
+std::vector<std::string> qemuArguments(const QemuOptions &options) {
+  const std::string ram = std::to_string(options.ramBytes);
+  // The PIT ticks 18 times a second without being asked; with virtual time that is a busy loop. The HPET is
+  // our clock.
+  std::string machine = options.machine == QemuOptions::Machine::Q35 ? "q35,sata=off,smbus=off" : "pc";
+  machine += ",pit=off,hpet=on,vmport=off,memory-backend=ram";
+  std::vector<std::string> arguments = {
+      "-name",
+      std::string("tapeback-") + options.device->name,
+      "-nodefaults",
+      "-no-user-config",
+      "-display",
+      "none",
+      "-accel",
+      "tcg",
+      "-machine",
+      machine,
+      "-m",
+      std::to_string(options.ramBytes >> 20) + "M",
+      "-object",
+      std::string("memory-backend-file,id=ram,share=on,mem-path=") + memoryPath + ",size=" + ram,
+      "-bios",
+      romPath,
+      "-device",
+      options.device->argument,
+      "-chardev",
+      std::string("socket,id=qtest,fd=") + socketDescriptor,
+      // Not -qtest: it logs every line to standard error.
+      "-object",
+      "qtest,id=qtest0,chardev=qtest,log=none",
+      "-sandbox",
+      "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+  };
+  if (options.time == QemuOptions::Time::Virtual) {
+    arguments.push_back("-icount");
+    arguments.push_back("shift=0,sleep=off");
+  }
+  return arguments;
+}
+
+} // namespace
+
+llvm::Expected<std::unique_ptr<QemuMachine>> QemuMachine::start(const QemuOptions &options,
+                                                                const GuestMemory &memory,
+                                                                const FileDescriptor &rom,
+                                                                const std::string &name) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return failSystem("no-descriptors", std::string("cannot make a socket pair: ") + std::strerror(errno));
+  FileDescriptor ours(ends[0]), theirs(ends[1]);
+  QemuLaunch launch;
+  launch.program = options.program;
+  launch.arguments = qemuArguments(options);
+  launch.descriptors = {theirs.get(), memory.descriptor(), rom.get()};
+  llvm::Expected<std::unique_ptr<QemuProcess>> process = QemuProcess::start(launch);
+  if (!process)
+    return process.takeError();
+  return std::unique_ptr<QemuMachine>(
+      new QemuMachine(std::move(*process), std::move(ours), name, options.timeoutMs));
+}
+
+llvm::Expected<FileDescriptor> makeParkedRom() {
+  auto failed = [](const char *what) {
+    return failSystem("out-of-memory", std::string("firmware image: ") + what + ": " + std::strerror(errno));
+  };
+  FileDescriptor file(::memfd_create("tapeback-parked-rom", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file)
+    return failed("memfd_create");
+  std::string image(romBytes, '\xf4'); // hlt, wherever it might go astray.
+  std::memcpy(image.data() + resetVector, park, sizeof park);
+  if (::write(file.get(), image.data(), image.size()) != ssize_t(image.size()))
+    return failed("write");
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
+    return failed("sealing");
+  return file;
+}
+
+llvm::Expected<std::unique_ptr<QemuProcess>> startQemuVersion(const std::string &program) {
+  QemuLaunch launch;
+  launch.program = program;
+  launch.arguments = {"--version"};
+  return QemuProcess::start(launch);
+}
+
+llvm::Expected<std::string> readQemuVersion(QemuProcess &process, const std::string &program,
+                                            uint64_t timeoutMs) {
+  if (!process.waitEnd(timeoutMs * 1'000'000))
+    return failTarget("target-hung",
+                      "'" + program + " --version' did not end within " + std::to_string(timeoutMs) + " ms",
+                      program, "see that the program named by qemu= is QEMU");
+  std::string output = process.output();
+  llvm::StringRef line = llvm::StringRef(output).split('\n').first;
+  if (!process.succeeded() || !line.consume_front("QEMU emulator version "))
+    return failTarget("not-qemu",
+                      "'" + program + " --version' " + process.fate() + " and said '" + printable(line, 80) +
+                          "', which is not what QEMU says",
+                      program, "name QEMU's program for x86-64 with qemu=PATH");
+  return printable(line.trim(), 120);
+}
+
+} // namespace tapeback

@@ -1,0 +1,125 @@
+#include "hal/qemu/QemuOptions.h"
+#include "format/Failure.h"
+#include "llvm/ADT/SmallVector.h"
+#include <cstdlib>
+#include <limits>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tapeback {
+namespace {
+
+constexpr llvm::StringLiteral defaultProgram = "qemu-system-x86_64";
+
+constexpr TargetOptionHelp knownOptions[] = {
+    {"qemu", "PATH", "the program, absolute or to be found in PATH (default qemu-system-x86_64)"},
+    {"machine", "q35|pc", "QEMU's machine (default q35)"},
+    {"ram", "SIZE", "guest memory, 16M to 2G (default 256M); only what is touched takes memory"},
+    {"time", "virtual|real", "virtual: jumps to the device's next timer (default); real: follows the host's"},
+    {"timeout", "MS", "how long one operation may take (default 10000)"},
+};
+
+constexpr uint64_t defaultRam = uint64_t(256) << 20, leastRam = uint64_t(16) << 20,
+                   mostRam = uint64_t(2) << 30;
+
+bool isExecutableFile(const std::string &path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
+
+llvm::Expected<std::string> findProgram(const TargetUri &uri) {
+  const std::string *option = uri.find("qemu");
+  llvm::StringRef wanted = option ? llvm::StringRef(*option) : llvm::StringRef(defaultProgram);
+  if (wanted.starts_with("/")) {
+    if (isExecutableFile(wanted.str()))
+      return wanted.str();
+    return failUsage("bad-target-option", "option 'qemu': '" + wanted.str() + "' is not an executable file",
+                     "target '" + uri.text + "'",
+                     "name the QEMU program for x86-64, or leave the option out");
+  }
+  if (wanted.empty() || wanted.contains('/'))
+    return failUsage("bad-target-option", "option 'qemu': '" + wanted.str() + "' is a relative path",
+                     "target '" + uri.text + "'", "give an absolute path, or a name to be found in PATH");
+  const char *path = std::getenv("PATH");
+  if (std::optional<std::string> found = findInPath(wanted, path ? path : ""))
+    return *found;
+  std::string message = "'" + wanted.str() + "' is not in PATH";
+  std::string where = "target '" + uri.text + "'";
+  if (option)
+    return failUsage("bad-target-option", "option 'qemu': " + message, where, "give an absolute path");
+  return failTarget("qemu-not-found", message, where,
+                    "install it (Debian: apt install qemu-system-x86), or name it with qemu=PATH");
+}
+
+} // namespace
+
+std::optional<std::string> findInPath(llvm::StringRef name, llvm::StringRef path) {
+  llvm::SmallVector<llvm::StringRef> folders;
+  path.split(folders, ':');
+  for (llvm::StringRef folder : folders) {
+    if (!folder.starts_with("/"))
+      continue; // What "." is depends on where one stands.
+    std::string candidate = (folder + "/" + name).str();
+    if (isExecutableFile(candidate))
+      return candidate;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> parseByteSize(llvm::StringRef text) {
+  unsigned shift = 0;
+  if (text.consume_back("K"))
+    shift = 10;
+  else if (text.consume_back("M"))
+    shift = 20;
+  else if (text.consume_back("G"))
+    shift = 30;
+  uint64_t value = 0;
+  if (text.getAsInteger(10, value) || value > std::numeric_limits<uint64_t>::max() >> shift)
+    return std::nullopt;
+  return value << shift;
+}
+
+llvm::Expected<QemuOptions> parseQemuOptions(const TargetUri &uri) {
+  if (llvm::Error error = checkTargetOptions(uri, knownOptions))
+    return error;
+  QemuOptions options;
+  options.device = findQemuDevice(uri.rest);
+  if (!options.device) {
+    std::string list = "devices of QEMU are:";
+    for (const QemuDevice &device : qemuDevices())
+      list += std::string("\n  ") + device.name + "  " + device.summary;
+    return failUsage("unknown-qemu-device",
+                     "there is no device '" + uri.rest + "' for qemu:", "target '" + uri.text + "'",
+                     std::move(list));
+  }
+  options.ramBytes = defaultRam;
+  if (const std::string *ram = uri.find("ram")) {
+    std::optional<uint64_t> bytes = parseByteSize(*ram);
+    if (!bytes || *bytes < leastRam || *bytes > mostRam || *bytes % (uint64_t(1) << 20))
+      return failUsage("bad-target-option",
+                       "option 'ram': '" + *ram + "' is not a size from 16M to 2G in whole MiB",
+                       "target '" + uri.text + "'", "ram=256M");
+    options.ramBytes = *bytes;
+  }
+  llvm::Expected<size_t> machine = choiceOption(uri, "machine", {"q35", "pc"}, 0);
+  if (!machine)
+    return machine.takeError();
+  options.machine = QemuOptions::Machine(*machine);
+  llvm::Expected<size_t> time = choiceOption(uri, "time", {"virtual", "real"}, 0);
+  if (!time)
+    return time.takeError();
+  options.time = QemuOptions::Time(*time);
+  llvm::Expected<uint64_t> timeout = timeoutOption(uri);
+  if (!timeout)
+    return timeout.takeError();
+  options.timeoutMs = *timeout;
+  // Last, because it is the only one that looks beyond the text.
+  llvm::Expected<std::string> program = findProgram(uri);
+  if (!program)
+    return program.takeError();
+  options.program = std::move(*program);
+  return options;
+}
+
+} // namespace tapeback
