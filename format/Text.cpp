@@ -188,17 +188,26 @@ private:
     return false;
   }
 
+  /// At a part of the text that is not a node of its own.
+  bool refuse(llvm::StringRef part, const llvm::Twine &message) {
+    if (!diagnostics.any())
+      diagnostics.add(
+          llvm::SMRange(llvm::SMLoc::getFromPointer(part.begin()), llvm::SMLoc::getFromPointer(part.end())),
+          message);
+    return false;
+  }
+
   bool visit(llvm::yaml::Node *node, unsigned depth) {
     if (!node || stream.failed())
       return false;
     if (++nodes > maxNodes)
       return refuse(node, "more than " + llvm::Twine(maxNodes) + " values");
-    if (llvm::isa<llvm::yaml::AliasNode>(node))
-      return refuse(node, "aliases (*name) are not accepted");
+    if (auto *alias = llvm::dyn_cast<llvm::yaml::AliasNode>(node))
+      return refuse(alias->getName(), "aliases (*name) are not accepted");
     if (!node->getAnchor().empty())
-      return refuse(node, "anchors (&name) are not accepted");
+      return refuse(node->getAnchor(), "anchors (&name) are not accepted");
     if (!node->getRawTag().empty())
-      return refuse(node, "tags (!name) are not accepted");
+      return refuse(node->getRawTag(), "tags (!name) are not accepted");
     if (auto *sequence = llvm::dyn_cast<llvm::yaml::SequenceNode>(node))
       return visitSequence(*sequence, depth);
     if (auto *mapping = llvm::dyn_cast<llvm::yaml::MappingNode>(node))
