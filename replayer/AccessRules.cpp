@@ -1,0 +1,90 @@
+#include "replayer/AccessRules.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace tapeback {
+namespace {
+
+/// Registers that programs read to decide what to do: a difference there sends the program another way.
+bool isBranching(RegisterClass cls) {
+  switch (cls) {
+  case RegisterClass::Progress:
+  case RegisterClass::Poll:
+  case RegisterClass::Status:
+  case RegisterClass::W1C:
+  case RegisterClass::ReadToClear:
+  case RegisterClass::Fifo: return true;
+  case RegisterClass::Stable:
+  case RegisterClass::Volatile:
+  case RegisterClass::Counter:
+  case RegisterClass::Timestamp:
+  case RegisterClass::Identity:
+  case RegisterClass::AddressLow:
+  case RegisterClass::AddressHigh: return false;
+  }
+  return false;
+}
+
+uint64_t comparedBits(const RegisterDescription &reg) {
+  switch (reg.policy) {
+  case ReplayPolicy::Ignore: return 0;
+  case ReplayPolicy::Mask: return reg.compareMask;
+  // Memory is placed at the recorded addresses, so address registers compare like any other.
+  case ReplayPolicy::Relocate:
+  case ReplayPolicy::Compare:
+  case ReplayPolicy::SideEffect:
+  case ReplayPolicy::MayHang:
+  case ReplayPolicy::Forbidden:
+  case ReplayPolicy::Substitute: return ~uint64_t(0);
+  case ReplayPolicy::PollUntil: return reg.compareMask;
+  }
+  return ~uint64_t(0);
+}
+
+} // namespace
+
+AccessRules::AccessRules(const Description *description, std::vector<std::string> spaces,
+                         std::vector<std::string> allowed)
+    : description(description), spaces(std::move(spaces)), allowed(std::move(allowed)), slots(slotCount) {}
+
+const AccessRule &AccessRules::find(uint16_t space, uint64_t address, unsigned width) {
+  uint64_t hash = (address + (uint64_t(space) << 40)) * 0x9e3779b97f4a7c15;
+  Slot &slot = slots[((hash >> 32) ^ width) % slotCount];
+  if (slot.used && slot.address == address && slot.space == space && slot.width == width)
+    return slot.rule;
+  slot.rule = compute(space, address, width);
+  slot.address = address;
+  slot.space = space;
+  slot.width = uint8_t(width);
+  slot.used = true;
+  return slot.rule;
+}
+
+AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width) const {
+  AccessRule rule;
+  width = std::min(width, 8u);
+  rule.compareMask = widthMask(width);
+  if (!description || space >= spaces.size())
+    return rule;
+  unsigned described = 0, ignored = 0;
+  // Byte by byte: an access may cover part of a register, or several.
+  for (unsigned byte = 0; byte < width && address + byte >= address; ++byte) {
+    const RegisterDescription *reg = description->find(spaces[space], address + byte, 1);
+    if (!reg)
+      continue;
+    ++described;
+    if (!rule.reg)
+      rule.reg = reg;
+    ignored += reg->policy == ReplayPolicy::Ignore;
+    uint64_t compared = comparedBits(*reg) >> (8 * ((address + byte - reg->offset) & 7));
+    rule.compareMask &= ~((~compared & 0xff) << (8 * byte));
+    rule.forbidden |= reg->policy == ReplayPolicy::Forbidden && !llvm::is_contained(allowed, reg->name);
+    rule.mayHang |= reg->policy == ReplayPolicy::MayHang;
+    rule.substitute |= reg->policy == ReplayPolicy::Substitute;
+    rule.pollUntil |= reg->policy == ReplayPolicy::PollUntil;
+    rule.branching |= isBranching(reg->cls);
+  }
+  rule.ignore = width && ignored == width;
+  return rule;
+}
+
+} // namespace tapeback

@@ -1,0 +1,57 @@
+// What the description says about an access: which register, compared in which bits, and what must not be
+// done.
+#pragma once
+
+#include "hal/description/Description.h"
+#include <vector>
+
+namespace tapeback {
+
+/// For one (space, address, width). Masks are in the bits of the access, not of the register.
+struct AccessRule {
+  const RegisterDescription *reg = nullptr; ///< The lowest register touched; null if none is described.
+  uint64_t compareMask = ~uint64_t(0);      ///< Bits that are compared; bits above the width are clear.
+  bool ignore = false;                      ///< Policy ignore on all of it: not compared at all.
+  bool forbidden = false;                   ///< Never written unless the user names the register.
+  bool mayHang = false;
+  bool substitute = false;
+  bool pollUntil = false; ///< Reads are turns of a hand-made poll loop.
+  bool branching = false; ///< The program looks at it to decide what to do next.
+};
+
+/// Finds and remembers rules. One per device, one thread. Bounded: a hostile tape that touches every address
+/// costs time, not memory.
+class AccessRules {
+public:
+  /// `description` may be null: then everything is compared and nothing forbidden. Both must outlive this.
+  /// `spaces`: tape space ids to names. `allowed`: registers that may be written although forbidden.
+  AccessRules(const Description *description, std::vector<std::string> spaces,
+              std::vector<std::string> allowed);
+
+  /// Valid until the next call.
+  const AccessRule &find(uint16_t space, uint64_t address, unsigned width);
+
+private:
+  AccessRule compute(uint16_t space, uint64_t address, unsigned width) const;
+
+  struct Slot {
+    uint64_t address = 0;
+    uint16_t space = 0;
+    uint8_t width = 0;
+    bool used = false;
+    AccessRule rule;
+  };
+  static constexpr size_t slotCount = 1024;
+
+  const Description *description;
+  std::vector<std::string> spaces;
+  std::vector<std::string> allowed;
+  std::vector<Slot> slots; ///< Direct mapped.
+};
+
+/// All ones of an access of `width` bytes.
+constexpr uint64_t widthMask(unsigned width) {
+  return width >= 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * width)) - 1;
+}
+
+} // namespace tapeback

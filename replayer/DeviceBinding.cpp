@@ -1,0 +1,194 @@
+#include "replayer/DeviceBinding.h"
+#include "format/Failure.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cstring>
+
+namespace tapeback {
+
+DeviceBinding::DeviceBinding(const TapeSource &source, uint16_t device, Target &target,
+                             const BindingOptions &options)
+    : source(&source), desc(source.description(device)), number(device), dut(&target),
+      can(target.capabilities()), poison(options.poison), maxMappedBytes(options.maxMappedBytes),
+      tapeSpaces(source.spaceNames()),
+      rules(source.description(device), source.spaceNames(), options.allowRegisters) {
+  for (const std::string &name : tapeSpaces)
+    spaceIds.push_back(target.findSpace(name));
+}
+
+llvm::Expected<DeviceBinding> DeviceBinding::bind(const TapeSource &source, uint16_t device, Target &target,
+                                                  const BindingOptions &options) {
+  DeviceBinding binding(source, device, target, options);
+  std::string missing;
+  for (size_t i = 1; i < binding.tapeSpaces.size(); ++i) {
+    if (binding.spaceIds[i])
+      continue;
+    // The table of spaces is the whole tape's. Without a description we only know whose they are if there is
+    // one device.
+    bool needed = binding.desc ? llvm::is_contained(binding.desc->spaces, binding.tapeSpaces[i])
+                               : source.deviceCount() == 1;
+    if (needed)
+      missing += (missing.empty() ? "" : ", ") + binding.tapeSpaces[i];
+  }
+  if (missing.empty())
+    return std::move(binding);
+  std::string has;
+  for (const TargetSpace &space : target.spaces())
+    has += (has.empty() ? "" : ", ") + space.name;
+  return failUsage("missing-space",
+                   "the target has no register space " + missing + ", which device " +
+                       std::to_string(device) + " of the tape needs",
+                   "target '" + target.identity().uri + "'", "it has: " + (has.empty() ? "none" : has));
+}
+
+llvm::Expected<TargetSpaceId> DeviceBinding::space(uint16_t tapeSpace) const {
+  if (tapeSpace < spaceIds.size() && spaceIds[tapeSpace])
+    return *spaceIds[tapeSpace];
+  return failUsage("missing-space", "the target has no register space '" + source->spaceName(tapeSpace) + "'",
+                   "target '" + dut->identity().uri + "'");
+}
+
+std::optional<uint16_t> DeviceBinding::tapeSpace(llvm::StringRef name) const {
+  for (size_t i = 0; i < tapeSpaces.size(); ++i)
+    if (tapeSpaces[i] == name)
+      return uint16_t(i);
+  return std::nullopt;
+}
+
+std::vector<IdentityDifference> DeviceBinding::identityDifferences() const {
+  std::vector<IdentityDifference> differences;
+  const DeviceRecord &record = source->reader().devices()[number];
+  const TargetIdentity &identity = dut->identity();
+  for (const auto &[key, recorded] : record.identity) {
+    auto fact = identity.facts.find(key);
+    // A fact that one of them does not state is no contradiction, but who reads the report must see it.
+    std::string replayed = fact == identity.facts.end() ? "" : fact->second;
+    if (replayed != recorded)
+      differences.push_back({key, recorded, replayed});
+  }
+  for (const auto &[key, replayed] : identity.facts)
+    if (!record.identity.count(key))
+      differences.push_back({key, "", replayed});
+  return differences;
+}
+
+llvm::Error DeviceBinding::map(uint64_t iova, uint64_t length) {
+  if (!length)
+    return failUsage("empty-mapping", "a mapping of 0 bytes at 0x" + llvm::utohexstr(iova, true));
+  if (length > maxMappedBytes - mappedBytes)
+    return failUsage("memory-limit",
+                     "mapping " + std::to_string(length) + " bytes at 0x" + llvm::utohexstr(iova, true) +
+                         " exceeds the replay's limit of " + std::to_string(maxMappedBytes) + " bytes",
+                     {}, "raise it with --max-memory if the tape is to be trusted");
+  MapRequest request;
+  request.size = length;
+  request.iova = iova;
+  llvm::Expected<MemoryRegion> region = dut->map(request);
+  if (!region)
+    return region.takeError();
+  if (region->iova != iova || region->size < length) {
+    llvm::Error error = dut->unmap(region->iova);
+    return llvm::joinErrors(failTarget("iova-unavailable", "the target placed memory elsewhere than at 0x" +
+                                                               llvm::utohexstr(iova, true)),
+                            std::move(error));
+  }
+  // Accounting is by what was asked for: rounding is the target's business.
+  MemoryRegion kept = *region;
+  kept.size = length;
+  mapped[iova] = kept;
+  mappedBytes += length;
+  // Nothing that a target without answers does with it could be seen.
+  return can.answers ? poisonRegion(kept) : llvm::Error::success();
+}
+
+llvm::Error DeviceBinding::poisonRegion(const MemoryRegion &region) {
+  if (region.host) {
+    std::memset(region.host, poison, region.size);
+    return llvm::Error::success();
+  }
+  std::vector<uint8_t> piece(std::min<uint64_t>(region.size, 1 << 20), poison);
+  for (uint64_t done = 0; done < region.size;) {
+    uint64_t size = std::min<uint64_t>(piece.size(), region.size - done);
+    if (llvm::Error error = dut->writeMemory(region.iova + done, llvm::ArrayRef<uint8_t>(piece.data(), size)))
+      return error;
+    done += size;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error DeviceBinding::unmap(uint64_t iova) {
+  auto region = mapped.find(iova);
+  if (region == mapped.end())
+    return failUsage("not-mapped", "nothing is mapped at 0x" + llvm::utohexstr(iova, true));
+  mappedBytes -= region->second.size;
+  mapped.erase(region);
+  return dut->unmap(iova);
+}
+
+bool DeviceBinding::isMapped(uint64_t iova, uint64_t length) const {
+  auto after = mapped.upper_bound(iova);
+  if (after == mapped.begin())
+    return false;
+  const MemoryRegion &region = std::prev(after)->second;
+  uint64_t offset = iova - region.iova;
+  return offset <= region.size && length <= region.size - offset;
+}
+
+llvm::Error DeviceBinding::reset(ResetKind kind, uint64_t packet,
+                                 std::vector<FingerprintDifference> &differences) {
+  if (can.reset)
+    if (llvm::Error error = dut->reset(kind))
+      return error;
+  fingerprint.clear();
+  fresh = true;
+  freshKind = kind;
+  if (!desc || !can.registers || !can.answers)
+    return llvm::Error::success();
+  for (const FingerprintEntry &entry : desc->fingerprint) {
+    const RegisterDescription &reg = desc->registers[entry.reg];
+    if (!tapeSpace(reg.space))
+      continue; // Not in the tape's table of spaces: the recorded program never went there.
+    llvm::Expected<uint64_t> value = readRegister(reg);
+    if (!value)
+      return value.takeError();
+    fingerprint.push_back({entry.reg, entry.mask, *value, packet});
+    if (entry.value && ((*value ^ *entry.value) & entry.mask & widthMask(reg.width)))
+      differences.push_back(
+          {reg.name, *entry.value & entry.mask, *value & entry.mask & widthMask(reg.width), false, packet});
+  }
+  return llvm::Error::success();
+}
+
+std::optional<FingerprintDifference> DeviceBinding::compareFingerprint(uint16_t space, uint64_t address,
+                                                                       uint64_t recorded, bool *compared) {
+  *compared = false;
+  if (!desc || space >= tapeSpaces.size())
+    return std::nullopt;
+  for (const FingerprintValue &ours : fingerprint) {
+    const RegisterDescription &reg = desc->registers[ours.reg];
+    if (reg.space != tapeSpaces[space] || reg.offset != address)
+      continue;
+    *compared = true;
+    uint64_t mask = ours.mask & widthMask(reg.width);
+    if (((ours.value ^ recorded) & mask) == 0)
+      return std::nullopt;
+    return FingerprintDifference{reg.name, recorded & mask, ours.value & mask, true, ours.packet};
+  }
+  return std::nullopt;
+}
+
+llvm::Expected<uint64_t> DeviceBinding::readRegister(const RegisterDescription &reg) {
+  std::optional<TargetSpaceId> id = dut->findSpace(reg.space);
+  if (!id)
+    return failUsage("missing-space", "the target has no register space '" + reg.space + "'");
+  return dut->read(*id, reg.offset, reg.width);
+}
+
+llvm::Error DeviceBinding::writeRegister(const RegisterDescription &reg, uint64_t value) {
+  std::optional<TargetSpaceId> id = dut->findSpace(reg.space);
+  if (!id)
+    return failUsage("missing-space", "the target has no register space '" + reg.space + "'");
+  return dut->write(*id, reg.offset, reg.width, value);
+}
+
+} // namespace tapeback

@@ -1,0 +1,100 @@
+// One device of a tape, tied to the target that stands in for it: spaces by name, memory at its recorded
+// addresses.
+#pragma once
+
+#include "hal/Target.h"
+#include "replayer/AccessRules.h"
+#include "replayer/TapeSource.h"
+#include <map>
+
+namespace tapeback {
+
+/// A fact that the tape and the target state differently.
+struct IdentityDifference {
+  std::string key, recorded, replayed;
+};
+
+/// A register that does not read, after a reset, as the description or the tape says.
+struct FingerprintDifference {
+  std::string reg;
+  uint64_t expected = 0, actual = 0;
+  bool fromTape = false; ///< Expected is what the recording read; otherwise what the description states.
+  uint64_t packet = 0;   ///< The reset (0 before the first packet).
+};
+
+struct BindingOptions {
+  uint8_t poison = 0xa5;
+  uint64_t maxMappedBytes = uint64_t(2) << 30; ///< Of one device at one time.
+  std::vector<std::string> allowRegisters;     ///< May be written although the description forbids it.
+};
+
+/// Refers to source and target, which must outlive it. One thread. Errors are the target's unless stated.
+class DeviceBinding {
+public:
+  /// Usage failure "missing-space" if the target lacks a register space that the device needs.
+  static llvm::Expected<DeviceBinding> bind(const TapeSource &source, uint16_t device, Target &target,
+                                            const BindingOptions &options);
+
+  Target &target() { return *dut; }
+  const TargetCapabilities &capabilities() const { return can; }
+  const Description *description() const { return desc; }
+  uint16_t device() const { return number; }
+
+  /// The target's number of a space of the tape; Usage failure if it has none of that name.
+  llvm::Expected<TargetSpaceId> space(uint16_t tapeSpace) const;
+  const AccessRule &rule(uint16_t space, uint64_t address, unsigned width) {
+    return rules.find(space, address, width);
+  }
+  /// The tape's number of a space by name, for accesses that we make ourselves.
+  std::optional<uint16_t> tapeSpace(llvm::StringRef name) const;
+
+  std::vector<IdentityDifference> identityDifferences() const;
+
+  /// Maps at the recorded address and fills with poison.
+  llvm::Error map(uint64_t iova, uint64_t length);
+  llvm::Error unmap(uint64_t iova);
+  bool isMapped(uint64_t iova, uint64_t length) const;
+  /// What is mapped now, by address.
+  const std::map<uint64_t, MemoryRegion> &regions() const { return mapped; }
+
+  /// Resets (if the target can) and reads the fingerprint. Differences to what the description states are
+  /// added to `differences`.
+  llvm::Error reset(ResetKind kind, uint64_t packet, std::vector<FingerprintDifference> &differences);
+  /// Nothing has been issued since the last reset of that kind: another would be the same.
+  bool isFresh(ResetKind kind) const { return fresh && kind == freshKind; }
+  void touched() { fresh = false; }
+  /// Compares what the recorder read after its reset with what we read after ours. Nothing if the register is
+  /// not part of the fingerprint. `compared` says whether it was.
+  std::optional<FingerprintDifference> compareFingerprint(uint16_t space, uint64_t address, uint64_t recorded,
+                                                          bool *compared);
+
+  /// One access to a described register, whole.
+  llvm::Expected<uint64_t> readRegister(const RegisterDescription &reg);
+  llvm::Error writeRegister(const RegisterDescription &reg, uint64_t value);
+
+private:
+  DeviceBinding(const TapeSource &source, uint16_t device, Target &target, const BindingOptions &options);
+  llvm::Error poisonRegion(const MemoryRegion &region);
+
+  const TapeSource *source;
+  const Description *desc;
+  uint16_t number;
+  Target *dut;
+  TargetCapabilities can;
+  uint8_t poison;
+  uint64_t maxMappedBytes, mappedBytes = 0;
+  std::vector<std::string> tapeSpaces;
+  std::vector<std::optional<TargetSpaceId>> spaceIds;
+  AccessRules rules;
+  std::map<uint64_t, MemoryRegion> mapped;
+  struct FingerprintValue {
+    unsigned reg;
+    uint64_t mask, value;
+    uint64_t packet;
+  };
+  std::vector<FingerprintValue> fingerprint; ///< As read after our last reset.
+  bool fresh = false;
+  ResetKind freshKind = ResetKind::Default;
+};
+
+} // namespace tapeback

@@ -1,0 +1,788 @@
+#include "replayer/Player.h"
+#include "format/Failure.h"
+#include "replayer/Restore.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cstring>
+
+namespace tapeback {
+
+using State = Observation::State;
+
+namespace {
+
+constexpr size_t arenaBytes = 1 << 20;
+constexpr uint64_t batchedContent = 64 << 10;
+
+bool isRegisterAccess(PacketKind kind) {
+  return kind == PacketKind::RegisterRead || kind == PacketKind::RegisterWrite || kind == PacketKind::Poll;
+}
+
+/// What the recorder did by itself and only looked at something with.
+bool isEvidence(const Packet &packet) {
+  if (packet.origin != Origin::Recorder)
+    return false;
+  switch (packet.kind) {
+  case PacketKind::RegisterRead:
+  case PacketKind::Poll:
+  case PacketKind::MemoryRead:
+  case PacketKind::MemoryWait:
+  case PacketKind::Acquire:
+  case PacketKind::Interrupt:
+  case PacketKind::CounterSnapshot: return true;
+  default: return false;
+  }
+}
+
+/// Packets that tell of the run and ask nothing of the device.
+bool isEvent(PacketKind kind) {
+  switch (kind) {
+  case PacketKind::Marker:
+  case PacketKind::SpanBegin:
+  case PacketKind::SpanEnd:
+  case PacketKind::ClockSample:
+  case PacketKind::Tick:
+  case PacketKind::Loss:
+  case PacketKind::Open:
+  case PacketKind::Close: return true;
+  default: return false;
+  }
+}
+
+uint64_t littleEndian(llvm::ArrayRef<uint8_t> bytes) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < bytes.size() && i < 8; ++i)
+    value |= uint64_t(bytes[i]) << (8 * i);
+  return value;
+}
+
+} // namespace
+
+llvm::Error forbiddenWrite(const AccessRule &rule, uint64_t packet) {
+  std::string name = rule.reg ? rule.reg->name : "";
+  return failUsage("forbidden-write",
+                   "the tape writes register " + name + ", which the description forbids a replay to write",
+                   "packet " + std::to_string(packet),
+                   "--allow-register " + name +
+                       " if you know that it does no harm; --dry-run lists all writes");
+}
+
+bool isFatalForTarget(const Failure &failure) {
+  if (failure.cls != FailureClass::Target)
+    return false;
+  // Failures of one access, after which the target is as alive as before.
+  return failure.code != "bus-error" && failure.code != "iova-unavailable" && failure.code != "unsupported";
+}
+
+Player::Player(TapeSource &source, const PlayerOptions &options)
+    : source(source), options(options), past(pastValues) {
+  this->options.maxBatch = std::max<size_t>(1, options.maxBatch);
+  operations.reserve(this->options.maxBatch);
+  queued.reserve(this->options.maxBatch);
+  arena.reserve(arenaBytes);
+}
+
+llvm::Expected<std::unique_ptr<Player>> Player::create(TapeSource &source, llvm::ArrayRef<Target *> targets,
+                                                       const PlayerOptions &options) {
+  if (targets.size() != source.deviceCount())
+    return failUsage("target-count",
+                     "the tape has " + std::to_string(source.deviceCount()) + " devices, but " +
+                         std::to_string(targets.size()) + " targets were given",
+                     {}, "give --target ALIAS=URI once for each device");
+  std::unique_ptr<Player> player(new Player(source, options));
+  for (size_t i = 0; i < targets.size(); ++i) {
+    llvm::Expected<DeviceBinding> binding =
+        DeviceBinding::bind(source, uint16_t(i), *targets[i], options.binding);
+    if (!binding)
+      return binding.takeError();
+    player->bindings.push_back(std::move(*binding));
+  }
+  return player;
+}
+
+llvm::Error Player::prepare(const StartState &start) {
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    ResetKind kind = i < start.resetKinds.size() ? ResetKind(start.resetKinds[i]) : ResetKind::Default;
+    if (llvm::Error error = bindings[i].reset(kind, 0, fingerprintDifferences))
+      return error;
+  }
+  for (const Keyframe &keyframe : start.keyframes) {
+    if (keyframe.device >= bindings.size())
+      return failTape("bad-keyframe", "a keyframe of device " + std::to_string(keyframe.device) +
+                                          ", which the tape does not have");
+    if (llvm::Error error = restoreKeyframe(bindings[keyframe.device], source, keyframe, options.waits))
+      return error;
+    bindings[keyframe.device].touched();
+  }
+  return llvm::Error::success();
+}
+
+bool Player::answers() const {
+  for (const DeviceBinding &binding : bindings)
+    if (!binding.capabilities().answers)
+      return false;
+  return true;
+}
+
+ComparisonContext Player::context(const Packet &packet) {
+  ComparisonContext result;
+  if (packet.device >= bindings.size())
+    return result;
+  DeviceBinding &binding = bindings[packet.device];
+  if (isRegisterAccess(packet.kind) || packet.kind == PacketKind::LateCompletion)
+    result.access = &binding.rule(packet.space, packet.address, packet.width);
+  if (packet.kind == PacketKind::CounterSnapshot && binding.description() &&
+      packet.address < binding.description()->counters.size())
+    result.counter = &binding.description()->counters[packet.address];
+  return result;
+}
+
+//===- Batches
+//-----------------------------------------------------------------------------------------------===//
+
+bool Player::canBatch(const Packet &packet, const PacketExtra &extra, const AccessRule *rule) const {
+  if (packet.completion == Completion::Pending || isEvidence(packet))
+    return false;
+  switch (packet.kind) {
+  case PacketKind::RegisterRead: return !rule->pollUntil && !rule->substitute;
+  case PacketKind::RegisterWrite: return !rule->forbidden;
+  case PacketKind::MemoryWrite:
+    return extra.payload && extra.length <= batchedContent && !(packet.flags & (NotCaptured | Truncated));
+  default: return false;
+  }
+}
+
+llvm::Error Player::queue(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
+                          ObservationLog &log) {
+  TargetOperation operation;
+  operation.packet = ordinal;
+  operation.width = packet.width;
+  operation.address = packet.address;
+  if (packet.kind == PacketKind::MemoryWrite) {
+    llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extra.payload);
+    if (!content)
+      return content.takeError();
+    size_t size = std::min<size_t>(content->size(), batchedContent);
+    if (arena.size() + size > arenaBytes)
+      if (llvm::Error error = flush(log))
+        return error;
+    size_t at = arena.size();
+    arena.insert(arena.end(), content->begin(), content->begin() + size);
+    operation.kind = TargetOperation::Kind::WriteMemory;
+    operation.data = arena.data() + at;
+    operation.length = size;
+    lastContent = {packet.device, packet.address, extra.length, extra.payload};
+  } else {
+    lastContent.content = {};
+    llvm::Expected<TargetSpaceId> space = bindings[packet.device].space(packet.space);
+    if (!space) { // Refused like an access outside the space: a matter of this packet only.
+      if (llvm::Error error = flush(log))
+        return error;
+      log.observations.emplace_back();
+      return noteFailure(space.takeError(), packet, ordinal, log, log.observations.back());
+    }
+    operation.kind =
+        packet.kind == PacketKind::RegisterRead ? TargetOperation::Kind::Read : TargetOperation::Kind::Write;
+    operation.space = *space;
+    operation.value = packet.value;
+  }
+  queued.push_back({log.observations.size(), ordinal, packet});
+  operations.push_back(operation);
+  log.observations.emplace_back();
+  queuedDevice = packet.device;
+  return operations.size() >= options.maxBatch ? flush(log) : llvm::Error::success();
+}
+
+llvm::Error Player::flush(ObservationLog &log) {
+  size_t first = 0;
+  while (first < operations.size()) {
+    DeviceBinding &binding = bindings[queuedDevice];
+    binding.touched();
+    size_t completed = 0;
+    HostTimer timer;
+    llvm::Error error = binding.target().submit(
+        llvm::MutableArrayRef<TargetOperation>(operations).drop_front(first), &completed);
+    completed = std::min(completed, operations.size() - first);
+    for (size_t i = first; i < first + completed; ++i) {
+      Observation &o = log.observations[queued[i].observation];
+      o.value =
+          operations[i].kind == TargetOperation::Kind::Read ? operations[i].value : queued[i].packet.value;
+      remember(queued[i].ordinal, queued[i].packet, o, log);
+    }
+    first += completed;
+    if (!error) {
+      if (first <
+          operations.size()) // Neither carried out nor an error: not something to go round in circles with.
+        return failTarget("bad-submit", "the target carried out only part of a batch without saying why",
+                          "packet " + std::to_string(queued[first].ordinal));
+      break;
+    }
+    if (first >= operations.size())
+      return error; // All carried out and yet an error: not of any packet.
+    failingTime += timer.elapsed();
+    const Queued &failed = queued[first];
+    if (llvm::Error fatal = noteFailure(std::move(error), failed.packet, failed.ordinal, log,
+                                        log.observations[failed.observation]))
+      return fatal;
+    ++first;
+    if (isStopped)
+      break;
+  }
+  // What a stopped target was not given any more was not reached: take it back out of the log.
+  if (first < queued.size())
+    log.observations.resize(queued[first].observation);
+  operations.clear();
+  queued.clear();
+  arena.clear();
+  return llvm::Error::success();
+}
+
+llvm::Error Player::noteFailure(llvm::Error error, const Packet &packet, uint64_t ordinal,
+                                ObservationLog &log, Observation &o) {
+  Failure failure = toFailure(std::move(error));
+  if (failure.cls == FailureClass::System || failure.cls == FailureClass::Tape)
+    return llvm::make_error<Failure>(std::move(failure));
+  std::string place = "packet " + std::to_string(ordinal);
+  if (failure.where.compare(0, place.size(), place) != 0)
+    failure.where = failure.where.empty() ? place : place + ", " + failure.where;
+  bool expected = packet.completion == Completion::Failed;
+  if ((isFatalForTarget(failure) && !expected) || failingTime > options.maxFailingTime)
+    isStopped = true;
+  o.state = State::Failed;
+  constexpr size_t keptFailures = 64;
+  if (log.failures.size() < keptFailures)
+    log.failures.push_back(std::move(failure));
+  o.failure = uint32_t(log.failures.size());
+  return llvm::Error::success();
+}
+
+llvm::Expected<size_t> Player::issue(const PacketBatch &batch, size_t begin, size_t end,
+                                     ObservationLog &log) {
+  size_t before = log.observations.size();
+  for (size_t i = begin; i < end && !isStopped; ++i) {
+    const Packet &packet = batch.packets[i];
+    const PacketExtra &extra = batch.extra(packet);
+    uint64_t ordinal = batch.firstOrdinal + i;
+    if (packet.device >= bindings.size())
+      return failTape("unknown-device",
+                      "a packet of device " + std::to_string(packet.device) +
+                          ", which the tape does not have",
+                      "packet " + std::to_string(ordinal));
+    if (!operations.empty() && packet.device != queuedDevice)
+      if (llvm::Error error = flush(log))
+        return error;
+    if (isStopped)
+      break;
+    const AccessRule *rule = isRegisterAccess(packet.kind)
+                                 ? &bindings[packet.device].rule(packet.space, packet.address, packet.width)
+                                 : nullptr;
+    // Replay looks for these before it touches anything; nothing else may get past this either.
+    if (packet.kind == PacketKind::RegisterWrite && rule->forbidden &&
+        packet.completion != Completion::Pending)
+      return forbiddenWrite(*rule, ordinal);
+    if (canBatch(packet, extra, rule)) {
+      if (llvm::Error error = queue(ordinal, packet, extra, log))
+        return error;
+      continue;
+    }
+    // Events touch nothing, so they need not break a batch.
+    if (!isEvent(packet.kind)) {
+      if (llvm::Error error = flush(log))
+        return error;
+      if (isStopped)
+        break;
+    }
+    if (llvm::Error error = single(batch, i, log))
+      return error;
+    const Observation &last = log.observations.back();
+    bool pause = last.state == State::TimedOut || last.state == State::Failed ||
+                 (options.pauseAtContent && last.contentLength) ||
+                 log.content.size() >= options.chunkContentBytes;
+    if (pause)
+      break;
+  }
+  if (llvm::Error error = flush(log))
+    return error;
+  return log.observations.size() - before;
+}
+
+//===- Single packets
+//----------------------------------------------------------------------------------------===//
+
+llvm::Error Player::single(const PacketBatch &batch, size_t index, ObservationLog &log) {
+  const Packet &packet = batch.packets[index];
+  uint64_t ordinal = batch.firstOrdinal + index;
+  size_t at = log.observations.size();
+  log.observations.emplace_back();
+  Observation o;
+  size_t contentBefore = log.content.size();
+  HostTimer timer;
+  if (!isEvent(packet.kind) && packet.kind != PacketKind::Reset && packet.kind != PacketKind::MemoryMap)
+    bindings[packet.device].touched();
+  // Only a descriptor right behind it may rely on content that was just written.
+  if (!isEvent(packet.kind) && packet.kind != PacketKind::DmaDescriptor)
+    lastContent.content = {};
+  if (llvm::Error error = carryOut(batch, index, log, o)) {
+    failingTime += timer.elapsed();
+    log.content.resize(contentBefore);
+    o.contentOffset = o.contentLength = 0;
+    if (llvm::Error fatal = noteFailure(std::move(error), packet, ordinal, log, o))
+      return fatal;
+  }
+  if (o.state == State::TimedOut)
+    vainTime += timer.elapsed();
+  log.observations[at] = o;
+  remember(ordinal, packet, o, log);
+  return llvm::Error::success();
+}
+
+llvm::Error Player::carryOut(const PacketBatch &batch, size_t index, ObservationLog &log, Observation &o) {
+  const Packet &packet = batch.packets[index];
+  const PacketExtra &extra = batch.extra(packet);
+  uint64_t ordinal = batch.firstOrdinal + index;
+  DeviceBinding &binding = bindings[packet.device];
+  o.value = packet.value;
+  auto notIssued = [&](Rule rule) {
+    o.state = State::NotIssued;
+    o.rule = rule;
+    return llvm::Error::success();
+  };
+  if (isEvidence(packet))
+    return evidence(packet, o);
+  switch (packet.kind) {
+  case PacketKind::RegisterRead: return registerRead(batch, index, o);
+  case PacketKind::RegisterWrite: {
+    const AccessRule &rule = binding.rule(packet.space, packet.address, packet.width);
+    if (packet.completion == Completion::Pending && (rule.mayHang || rule.forbidden))
+      return notIssued(Rule::PendingNotReissued);
+    return registerWrite(packet);
+  }
+  case PacketKind::Poll: return poll(packet, extra, o);
+  case PacketKind::MemoryWrite:
+  case PacketKind::Submit: return writeContent(packet, extra, o);
+  case PacketKind::MemoryRead:
+  case PacketKind::Acquire: return readContent(packet, extra, log, o);
+  case PacketKind::MemoryWait: return memoryWait(packet, extra, o);
+  case PacketKind::DmaDescriptor: return descriptor(packet, extra, o);
+  case PacketKind::DmaCompletion:
+    return bringsContent(packet) ? readContent(packet, extra, log, o) : llvm::Error::success();
+  case PacketKind::Interrupt: return interrupt(packet, extra, o);
+  case PacketKind::CounterSnapshot: return counter(packet, o);
+  case PacketKind::Oracle: return oracle(ordinal, packet, extra, o);
+  case PacketKind::Reset: return resetDevice(ordinal, packet, o);
+  case PacketKind::MemoryMap:
+    return binding.capabilities().memory ? binding.map(packet.address, extra.length)
+                                         : notIssued(Rule::Unsupported);
+  case PacketKind::MemoryUnmap:
+    return binding.capabilities().memory ? binding.unmap(packet.address) : notIssued(Rule::Unsupported);
+  case PacketKind::LateCompletion: {
+    const PastValue *value = recall(extra.link);
+    if (!value)
+      return notIssued(Rule::LinkLost);
+    o.value = value->value;
+    return llvm::Error::success();
+  }
+  case PacketKind::Marker:
+  case PacketKind::SpanBegin:
+  case PacketKind::SpanEnd:
+  case PacketKind::ClockSample:
+  case PacketKind::Tick:
+  case PacketKind::Loss:
+  case PacketKind::Open:
+  case PacketKind::Close: return llvm::Error::success();
+  }
+  return notIssued(Rule::UnknownKind);
+}
+
+llvm::Error Player::registerRead(const PacketBatch &batch, size_t index, Observation &o) {
+  const Packet &packet = batch.packets[index];
+  DeviceBinding &binding = bindings[packet.device];
+  AccessRule rule = binding.rule(packet.space, packet.address, packet.width);
+  auto notIssued = [&](Rule why) {
+    o.state = State::NotIssued;
+    o.rule = why;
+    return llvm::Error::success();
+  };
+  if (packet.completion == Completion::Pending && (rule.mayHang || rule.forbidden))
+    return notIssued(Rule::PendingNotReissued);
+  llvm::Expected<TargetSpaceId> space = binding.space(packet.space);
+  if (!space)
+    return space.takeError();
+  auto read = [&] { return binding.target().read(*space, packet.address, packet.width); };
+  bool waits = rule.pollUntil && packet.completion == Completion::Done && binding.capabilities().answers;
+  if (!waits) {
+    llvm::Expected<uint64_t> value = read();
+    if (!value)
+      return value.takeError();
+    o.value = *value;
+    return llvm::Error::success();
+  }
+  llvm::Expected<bool> iteration = isPollIteration(batch, index);
+  if (!iteration)
+    return iteration.takeError();
+  if (*iteration)
+    return notIssued(Rule::PollIteration);
+  llvm::Expected<WaitResult> waited =
+      waitForCondition(binding.target(), read, rule.compareMask, packet.value & rule.compareMask,
+                       options.waits.defaultDeadline, options.waits);
+  if (!waited)
+    return waited.takeError();
+  o.value = waited->value;
+  if (!waited->met)
+    o.state = State::TimedOut;
+  return llvm::Error::success();
+}
+
+/// A hand-made poll loop reads the same register again and again; only its last read says something. That is
+/// the one after which the thread does something else to the device.
+llvm::Expected<bool> Player::isPollIteration(const PacketBatch &batch, size_t index) {
+  constexpr uint64_t lookAhead = 64; // Events and other threads in between.
+  const Packet &packet = batch.packets[index];
+  uint64_t ordinal = batch.firstOrdinal + index;
+  uint64_t total = source.reader().summary().packets;
+  for (uint64_t step = 1; step <= lookAhead && ordinal + step < total; ++step) {
+    const Packet *next;
+    if (index + step < batch.packets.size()) {
+      next = &batch.packets[index + step];
+    } else {
+      uint64_t wanted = ordinal + step;
+      if (ahead.packets.empty() || wanted < ahead.firstOrdinal ||
+          wanted - ahead.firstOrdinal >= ahead.packets.size())
+        if (llvm::Error error =
+                source.reader().readPackets(wanted, std::min(lookAhead, total - wanted), ahead))
+          return error;
+      if (wanted < ahead.firstOrdinal || wanted - ahead.firstOrdinal >= ahead.packets.size())
+        return false;
+      next = &ahead.packets[wanted - ahead.firstOrdinal];
+    }
+    if (next->device != packet.device || next->thread != packet.thread || isEvent(next->kind) ||
+        isEvidence(*next))
+      continue;
+    return next->kind == packet.kind && next->space == packet.space && next->address == packet.address &&
+           next->width == packet.width;
+  }
+  return false;
+}
+
+llvm::Error Player::registerWrite(const Packet &packet) {
+  DeviceBinding &binding = bindings[packet.device];
+  llvm::Expected<TargetSpaceId> space = binding.space(packet.space);
+  if (!space)
+    return space.takeError();
+  if (llvm::Error error = binding.target().write(*space, packet.address, packet.width, packet.value))
+    return error;
+  return binding.target().flush();
+}
+
+llvm::Error Player::poll(const Packet &packet, const PacketExtra &extra, Observation &o) {
+  DeviceBinding &binding = bindings[packet.device];
+  const AccessRule &rule = binding.rule(packet.space, packet.address, packet.width);
+  if (packet.completion == Completion::Pending && (rule.mayHang || rule.forbidden)) {
+    o.state = State::NotIssued;
+    o.rule = Rule::PendingNotReissued;
+    return llvm::Error::success();
+  }
+  llvm::Expected<TargetSpaceId> space = binding.space(packet.space);
+  if (!space)
+    return space.takeError();
+  auto read = [&] { return binding.target().read(*space, packet.address, packet.width); };
+  uint64_t deadline = binding.capabilities().answers ? extra.deadline : 0;
+  llvm::Expected<WaitResult> waited =
+      waitForCondition(binding.target(), read, extra.mask, extra.expected, deadline, options.waits);
+  if (!waited)
+    return waited.takeError();
+  o.value = waited->value;
+  if (!waited->met)
+    o.state = State::TimedOut;
+  return llvm::Error::success();
+}
+
+llvm::Error Player::memoryWait(const Packet &packet, const PacketExtra &extra, Observation &o) {
+  DeviceBinding &binding = bindings[packet.device];
+  if (!binding.capabilities().memory) {
+    o.state = State::NotIssued;
+    o.rule = Rule::Unsupported;
+    return llvm::Error::success();
+  }
+  unsigned width = packet.width;
+  if (!width || width > 8)
+    return failUsage("bad-width", "a wait for a word of " + std::to_string(width) + " bytes");
+  auto read = [&]() -> llvm::Expected<uint64_t> {
+    uint8_t bytes[8] = {};
+    if (llvm::Error error =
+            binding.target().readMemory(packet.address, llvm::MutableArrayRef<uint8_t>(bytes, width)))
+      return error;
+    return littleEndian(llvm::ArrayRef<uint8_t>(bytes, width));
+  };
+  uint64_t deadline = binding.capabilities().answers ? extra.deadline : 0;
+  llvm::Expected<WaitResult> waited =
+      waitForCondition(binding.target(), read, extra.mask, extra.expected, deadline, options.waits);
+  if (!waited)
+    return waited.takeError();
+  o.value = waited->value;
+  if (!waited->met)
+    o.state = State::TimedOut;
+  return llvm::Error::success();
+}
+
+llvm::Error Player::writeContent(const Packet &packet, const PacketExtra &extra, Observation &o) {
+  DeviceBinding &binding = bindings[packet.device];
+  auto notIssued = [&](Rule rule) {
+    o.state = State::NotIssued;
+    o.rule = rule;
+    return llvm::Error::success();
+  };
+  if (!binding.capabilities().memory)
+    return notIssued(Rule::Unsupported);
+  if (!extra.payload)
+    return extra.length ? notIssued(Rule::ContentNotCaptured) : llvm::Error::success();
+  llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extra.payload);
+  if (!content)
+    return content.takeError();
+  lastContent = {packet.device, packet.address, extra.length, extra.payload};
+  return binding.target().writeMemory(packet.address, *content);
+}
+
+llvm::Error Player::readContent(const Packet &packet, const PacketExtra &extra, ObservationLog &log,
+                                Observation &o) {
+  DeviceBinding &binding = bindings[packet.device];
+  auto notIssued = [&](Rule rule) {
+    o.state = State::NotIssued;
+    o.rule = rule;
+    return llvm::Error::success();
+  };
+  if (!binding.capabilities().memory)
+    return notIssued(Rule::Unsupported);
+  if (extra.length > options.maxContentBytes)
+    return notIssued(Rule::ContentNotCaptured);
+  // The length is the tape's word: nothing is allocated for memory that is not there.
+  if (extra.length && !binding.isMapped(packet.address, extra.length))
+    return failUsage("not-mapped", std::to_string(extra.length) + " bytes at 0x" +
+                                       llvm::utohexstr(packet.address, true) + " are not mapped");
+  o.contentOffset = log.content.size();
+  o.contentLength = extra.length;
+  log.content.resize(log.content.size() + extra.length);
+  return binding.target().readMemory(
+      packet.address, llvm::MutableArrayRef<uint8_t>(log.content).slice(o.contentOffset, o.contentLength));
+}
+
+llvm::Error Player::descriptor(const Packet &packet, const PacketExtra &extra, Observation &o) {
+  if (!(packet.flags & TransferToDevice))
+    return llvm::Error::success();
+  if (!extra.payload) {
+    if (extra.length) {
+      o.state = State::NotIssued;
+      o.rule = Rule::ContentNotCaptured;
+    }
+    return llvm::Error::success();
+  }
+  // Usually the packet before has put the content there.
+  if (lastContent.device == packet.device && lastContent.address == packet.address &&
+      lastContent.length == extra.length && lastContent.content == extra.payload)
+    return llvm::Error::success();
+  return writeContent(packet, extra, o);
+}
+
+llvm::Error Player::interrupt(const Packet &packet, const PacketExtra &extra, Observation &o) {
+  DeviceBinding &binding = bindings[packet.device];
+  uint64_t deadline = std::min(extra.deadline, options.waits.maxDeadline);
+  const Description *description = binding.description();
+  const RegisterCondition *cause = nullptr;
+  if (description)
+    for (const InterruptDescription &line : description->interrupts)
+      if (line.vector == packet.address && line.cause)
+        cause = &*line.cause;
+  if (binding.capabilities().interrupts) {
+    if (packet.address > UINT32_MAX)
+      return failUsage("unknown-vector", "there is no interrupt vector " + std::to_string(packet.address));
+    llvm::Expected<InterruptResult> result =
+        binding.target().waitInterrupt(uint32_t(packet.address), deadline);
+    if (!result)
+      return result.takeError();
+    o.value = result->count;
+    if (!result->fired)
+      o.state = State::TimedOut;
+    return llvm::Error::success();
+  }
+  if (!cause) {
+    o.state = State::NotIssued;
+    o.rule = Rule::Unsupported;
+    return llvm::Error::success();
+  }
+  const RegisterDescription &reg = description->registers[cause->reg];
+  bool met = false;
+  auto read = [&]() -> llvm::Expected<uint64_t> {
+    llvm::Expected<uint64_t> value = binding.readRegister(reg);
+    if (!value)
+      return value.takeError();
+    o.value = *value;
+    // "any" of a cause register: any bit that may say why.
+    met = cause->any ? (*value & cause->mask & widthMask(reg.width)) != 0 : cause->holds(*value);
+    return uint64_t(met);
+  };
+  llvm::Expected<WaitResult> waited = waitForCondition(binding.target(), read, 1, 1, deadline, options.waits);
+  if (!waited)
+    return waited.takeError();
+  o.rule = Rule::InterruptCause;
+  if (!met)
+    o.state = State::TimedOut;
+  return llvm::Error::success();
+}
+
+llvm::Error Player::counter(const Packet &packet, Observation &o) {
+  DeviceBinding &binding = bindings[packet.device];
+  const Description *description = binding.description();
+  const CounterDescription *counter = description && packet.address < description->counters.size()
+                                          ? &description->counters[packet.address]
+                                          : nullptr;
+  if (binding.capabilities().counters && packet.address <= UINT32_MAX) {
+    llvm::Expected<uint64_t> value = binding.target().counter(uint32_t(packet.address));
+    if (!value)
+      return value.takeError();
+    o.value = *value;
+    return llvm::Error::success();
+  }
+  if (!counter) {
+    o.state = State::NotIssued;
+    o.rule = Rule::UnknownCounter;
+    return llvm::Error::success();
+  }
+  llvm::Expected<uint64_t> value = binding.readRegister(description->registers[counter->reg]);
+  if (!value)
+    return value.takeError();
+  o.value = *value;
+  return llvm::Error::success();
+}
+
+llvm::Error Player::resetDevice(uint64_t ordinal, const Packet &packet, Observation &o) {
+  DeviceBinding &binding = bindings[packet.device];
+  if (!binding.capabilities().reset || packet.value > uint64_t(ResetKind::Power)) {
+    o.state = State::NotIssued;
+    o.rule = Rule::Unsupported;
+    return llvm::Error::success();
+  }
+  ResetKind kind = ResetKind(packet.value);
+  if (binding.isFresh(kind))
+    return llvm::Error::success();
+  return binding.reset(kind, ordinal, fingerprintDifferences);
+}
+
+llvm::Error Player::evidence(const Packet &packet, Observation &o) {
+  o.state = State::NotIssued;
+  o.rule = Rule::Evidence;
+  if (packet.kind != PacketKind::RegisterRead || packet.completion != Completion::Done)
+    return llvm::Error::success();
+  bool compared = false;
+  std::optional<FingerprintDifference> difference =
+      bindings[packet.device].compareFingerprint(packet.space, packet.address, packet.value, &compared);
+  fingerprintsCompared += compared;
+  constexpr size_t keptDifferences = 256;
+  if (difference && fingerprintDifferences.size() < keptDifferences)
+    fingerprintDifferences.push_back(std::move(*difference));
+  return llvm::Error::success();
+}
+
+//===- Oracles
+//-----------------------------------------------------------------------------------------------===//
+
+llvm::Error Player::oracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, Observation &o) {
+  if (extra.length)
+    return memoryOracle(ordinal, packet, extra, o);
+  o.holds = !(packet.flags & Failed);
+  o.expected = extra.expected;
+  // Without a mask nothing was compared (tb_check, tb_fail); without a link the value is the program's own.
+  if (!extra.mask || extra.link == noLink)
+    return llvm::Error::success();
+  const PastValue *value = extra.link < ordinal ? recall(extra.link) : nullptr;
+  if (!value || !value->valid) {
+    o.state = State::NotIssued;
+    o.rule = value ? Rule::OracleUnknown : Rule::LinkLost;
+    return llvm::Error::success();
+  }
+  o.recomputed = true;
+  o.value = value->value;
+  o.holds = ((value->value ^ extra.expected) & extra.mask) == 0;
+  return llvm::Error::success();
+}
+
+/// What the check expected is on the tape only as far as the memory was right: as the content of the Acquire
+/// that the check implies. If the check failed in the recording, that is up to the first wrong byte, and that
+/// byte.
+llvm::Error Player::memoryOracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
+                                 Observation &o) {
+  DeviceBinding &binding = bindings[packet.device];
+  auto notIssued = [&](Rule rule) {
+    o.state = State::NotIssued;
+    o.rule = rule;
+    return llvm::Error::success();
+  };
+  if (!binding.capabilities().memory)
+    return notIssued(Rule::Unsupported);
+  if (extra.link >= ordinal) // noLink too.
+    return notIssued(Rule::LinkLost);
+  Packet acquire;
+  PacketExtra acquired;
+  if (llvm::Error error = source.packetAt(extra.link, acquire, acquired))
+    return error;
+  bool usable = bringsContent(acquire) && acquire.address == packet.address && acquired.payload &&
+                !(acquire.flags & (NotCaptured | Truncated)) && extra.length <= options.maxContentBytes;
+  if (!usable)
+    return notIssued(Rule::OracleUnknown);
+  if (!binding.isMapped(packet.address, extra.length))
+    return failUsage("not-mapped", std::to_string(extra.length) + " bytes at 0x" +
+                                       llvm::utohexstr(packet.address, true) + " are not mapped");
+  scratch.resize(extra.length);
+  if (llvm::Error error = binding.target().readMemory(packet.address, scratch))
+    return error;
+  llvm::Expected<llvm::ArrayRef<uint8_t>> recorded = source.reader().blob(acquired.payload);
+  if (!recorded)
+    return recorded.takeError();
+  bool failed = packet.flags & Failed;
+  uint64_t known = failed ? extra.count : extra.length;
+  if (recorded->size() < extra.length || known > extra.length || (failed && extra.count >= extra.length))
+    return notIssued(Rule::OracleUnknown);
+  o.recomputed = true;
+  o.holds = true;
+  o.value = o.expected = 0;
+  auto [r, s] = std::mismatch(recorded->begin(), recorded->begin() + known, scratch.begin());
+  if (r != recorded->begin() + known) {
+    o.holds = false;
+    o.contentOffset = uint64_t(r - recorded->begin());
+    o.expected = *r;
+    o.value = *s;
+    return llvm::Error::success();
+  }
+  if (!failed)
+    return llvm::Error::success();
+  if (scratch[known] == uint8_t(extra.expected)) // Right now; what was expected behind it nobody wrote down.
+    return notIssued(Rule::OracleUnknown);
+  o.holds = false;
+  o.contentOffset = known;
+  o.expected = uint8_t(extra.expected);
+  o.value = scratch[known];
+  return llvm::Error::success();
+}
+
+void Player::remember(uint64_t ordinal, const Packet &packet, const Observation &o,
+                      const ObservationLog &log) {
+  switch (packet.kind) {
+  case PacketKind::RegisterRead:
+  case PacketKind::Poll:
+  case PacketKind::MemoryWait:
+  case PacketKind::CounterSnapshot:
+  case PacketKind::MemoryRead: break;
+  default: return;
+  }
+  PastValue &slot = past[ordinal % pastValues];
+  slot.ordinal = ordinal;
+  slot.value = o.value;
+  slot.valid = o.state == State::Done || o.state == State::TimedOut;
+  if (packet.kind == PacketKind::MemoryRead && slot.valid)
+    slot.value = littleEndian(log.contentOf(o));
+}
+
+const Player::PastValue *Player::recall(uint64_t ordinal) const {
+  const PastValue &slot = past[ordinal % pastValues];
+  return slot.ordinal == ordinal ? &slot : nullptr;
+}
+
+} // namespace tapeback

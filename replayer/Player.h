@@ -1,0 +1,137 @@
+// Issues a tape's packets to targets and notes what came of each. Judges nothing.
+//
+// Replay has one Player, bisect two that are fed the same packets.
+#pragma once
+
+#include "replayer/Comparison.h"
+#include "replayer/DeviceBinding.h"
+#include "replayer/Observation.h"
+#include "replayer/StartState.h"
+#include "replayer/TapeSource.h"
+#include "replayer/Waiting.h"
+
+namespace tapeback {
+
+struct PlayerOptions {
+  BindingOptions binding;
+  WaitLimits waits;
+  /// Operations handed to the target at once. 1: each packet is complete before the next is issued.
+  size_t maxBatch = 256;
+  /// issue() returns early after a packet that brought content, so that memory can be looked at again before
+  /// anything else is issued.
+  bool pauseAtContent = false;
+  /// issue() returns early once this much content of memory was observed.
+  uint64_t chunkContentBytes = 16u << 20;
+  /// One operation that brings more is not compared.
+  uint64_t maxContentBytes = 256u << 20;
+  /// Host time that operations which fail may take together; then the target counts as hung.
+  uint64_t maxFailingTime = 30'000'000'000;
+};
+
+/// Owns neither the source nor the targets (one per device of the tape, in its order); both must outlive it.
+/// One thread. Memory: bounded by the options and by one batch.
+class Player {
+public:
+  /// Usage failure if a target cannot stand in for its device.
+  static llvm::Expected<std::unique_ptr<Player>> create(TapeSource &source, llvm::ArrayRef<Target *> targets,
+                                                        const PlayerOptions &options);
+
+  /// Brings the targets to where the tape begins: reset as recorded, fingerprint, keyframe restored. A target
+  /// that fails here fails the replay.
+  llvm::Error prepare(const StartState &start);
+
+  /// Issues packets [begin, end) of the batch and appends one observation for each that was reached. Returns
+  /// how many. Fewer than asked: enough content, a wait or an operation that did not end well, or stopped().
+  /// Failures of the target are observations; an error is the tape's, ours, or the refusal of a write that
+  /// the description forbids.
+  llvm::Expected<size_t> issue(const PacketBatch &batch, size_t begin, size_t end, ObservationLog &log);
+
+  /// The target failed where the tape does not expect it and cannot go on.
+  bool stopped() const { return isStopped; }
+  /// Host time spent in waits that ended without what was waited for.
+  uint64_t uselessWait() const { return vainTime; }
+
+  size_t deviceCount() const { return bindings.size(); }
+  DeviceBinding &binding(uint16_t device) { return bindings[device]; }
+  bool answers() const;
+  /// What comparisons of this packet go by. Valid until the next call.
+  ComparisonContext context(const Packet &packet);
+
+  /// Fingerprints after resets that are not what the description or the tape says, and how many were looked
+  /// at.
+  std::vector<FingerprintDifference> fingerprintDifferences;
+  uint64_t fingerprintsCompared = 0;
+
+private:
+  Player(TapeSource &source, const PlayerOptions &options);
+
+  // Batches.
+  bool canBatch(const Packet &packet, const PacketExtra &extra, const AccessRule *rule) const;
+  llvm::Error queue(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, ObservationLog &log);
+  llvm::Error flush(ObservationLog &log);
+
+  // One packet at a time. Errors of class Target and Usage become the observation's.
+  llvm::Error single(const PacketBatch &batch, size_t index, ObservationLog &log);
+  llvm::Error carryOut(const PacketBatch &batch, size_t index, ObservationLog &log, Observation &o);
+  llvm::Error registerRead(const PacketBatch &batch, size_t index, Observation &o);
+  llvm::Error registerWrite(const Packet &packet);
+  llvm::Error poll(const Packet &packet, const PacketExtra &extra, Observation &o);
+  llvm::Error memoryWait(const Packet &packet, const PacketExtra &extra, Observation &o);
+  llvm::Error writeContent(const Packet &packet, const PacketExtra &extra, Observation &o);
+  llvm::Error readContent(const Packet &packet, const PacketExtra &extra, ObservationLog &log,
+                          Observation &o);
+  llvm::Error descriptor(const Packet &packet, const PacketExtra &extra, Observation &o);
+  llvm::Error interrupt(const Packet &packet, const PacketExtra &extra, Observation &o);
+  llvm::Error counter(const Packet &packet, Observation &o);
+  llvm::Error oracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, Observation &o);
+  llvm::Error memoryOracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, Observation &o);
+  llvm::Error resetDevice(uint64_t ordinal, const Packet &packet, Observation &o);
+  llvm::Error evidence(const Packet &packet, Observation &o);
+  llvm::Expected<bool> isPollIteration(const PacketBatch &batch, size_t index);
+  llvm::Error noteFailure(llvm::Error error, const Packet &packet, uint64_t ordinal, ObservationLog &log,
+                          Observation &o);
+
+  // Values of past packets, for what refers back to them.
+  struct PastValue {
+    uint64_t ordinal = ~uint64_t(0), value = 0;
+    bool valid = false;
+  };
+  static constexpr size_t pastValues = 1 << 16;
+  void remember(uint64_t ordinal, const Packet &packet, const Observation &o, const ObservationLog &log);
+  const PastValue *recall(uint64_t ordinal) const;
+
+  TapeSource &source;
+  PlayerOptions options;
+  std::vector<DeviceBinding> bindings;
+  std::vector<PastValue> past;
+
+  std::vector<TargetOperation> operations;
+  struct Queued {
+    size_t observation;
+    uint64_t ordinal;
+    Packet packet;
+  };
+  std::vector<Queued> queued;
+  std::vector<uint8_t> arena; ///< Contents of queued memory writes; never grows while some are queued.
+  uint16_t queuedDevice = 0;
+  std::vector<uint8_t> scratch;
+  PacketBatch ahead;
+
+  /// The last content put into memory: a descriptor that repeats it needs no second write.
+  struct {
+    uint16_t device = 0;
+    uint64_t address = 0, length = 0;
+    BlobId content;
+  } lastContent;
+
+  uint64_t failingTime = 0, vainTime = 0;
+  bool isStopped = false;
+};
+
+/// The refusal of a write that the description forbids: class Usage, the packet named.
+llvm::Error forbiddenWrite(const AccessRule &rule, uint64_t packet);
+
+/// After such a failure there is no point in going on.
+bool isFatalForTarget(const Failure &failure);
+
+} // namespace tapeback

@@ -1,0 +1,521 @@
+#include "replayer/Replay.h"
+#include "format/Failure.h"
+#include "replayer/History.h"
+#include "replayer/WindowDigest.h"
+#include "triggers/OracleSignature.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace tapeback {
+
+using State = Observation::State;
+
+const char *verdictName(Verdict verdict) {
+  switch (verdict) {
+  case Verdict::Match: return "match";
+  case Verdict::Divergence: return "divergence";
+  case Verdict::Incomplete: return "incomplete";
+  case Verdict::Error: return "error";
+  }
+  return "error";
+}
+
+namespace {
+
+/// One pass over one tape.
+class ReplayRun {
+public:
+  ReplayRun(TapeSource &source, const ReplayOptions &options)
+      : source(source), options(options), cursor(source.reader()) {}
+
+  llvm::Expected<ReplayReport> run(llvm::ArrayRef<Target *> targets);
+
+private:
+  llvm::Error play();
+  llvm::Error grade(const PacketBatch &batch, size_t index, const Observation &actual);
+  llvm::Expected<Comparison> compare(const Packet &packet, const PacketExtra &extra,
+                                     const Observation &expected, const Observation &actual,
+                                     ObservedSide &expectedSide);
+  llvm::Expected<bool> arrivesLater(const Packet &packet, llvm::ArrayRef<uint8_t> expected);
+  Rule lossRule(const Packet &packet);
+  Rule adjust(Rule rule, const Packet &packet, const PacketExtra &extra, const Observation &actual);
+  void noteFailures(const Packet &packet, const PacketExtra &extra, uint64_t ordinal, Rule rule,
+                    const Observation &actual);
+  llvm::Error noteDivergence(const Packet &packet, uint64_t ordinal, Comparison comparison,
+                             const Observation &actual);
+  void digest(const Packet &packet, Rule rule, ObservedSide expected, ObservedSide actual);
+  void endWindow();
+  std::string reasonToStop() const;
+  llvm::Error conclude();
+  llvm::Error concludeSignature();
+  void decideReproduced(const Signature &recorded);
+
+  TapeSource &source;
+  const ReplayOptions &options;
+  WindowCursor cursor;
+  std::unique_ptr<Player> player;
+  ObservationLog log;
+  ReplayReport report;
+  WindowDigest recordedChain, replayedChain;
+
+  bool answers = true;
+  bool inWindow = false, windowDiverged = false;
+  uint64_t presentWindow = 0;
+  bool branched = false; ///< The real program would have gone another way by now.
+  bool lost = false;     ///< Something that the tape lacks may have changed the state.
+  bool gap = false;      ///< Recording was off; matters once something follows.
+  bool playedAny = false;
+  unsigned timeouts = 0, targetErrors = 0, settled = 0;
+  llvm::DenseSet<uint64_t> diverged; ///< Packets that differ, for what refers back to them. Bounded.
+
+  /// The first thing in this run that says "failed".
+  struct FailureEvent {
+    uint64_t ordinal;
+    Packet packet;
+    PacketExtra extra;
+    bool targetError;
+  };
+  std::optional<FailureEvent> firstFailure;
+  bool failureUnknown = false; ///< A check that failed in the recording could not be redone.
+};
+
+bool isProgramOperation(const Packet &packet) {
+  if (packet.origin == Origin::Recorder)
+    return false;
+  switch (packet.kind) {
+  case PacketKind::RegisterRead:
+  case PacketKind::RegisterWrite:
+  case PacketKind::Poll:
+  case PacketKind::MemoryRead:
+  case PacketKind::MemoryWait:
+  case PacketKind::Acquire:
+  case PacketKind::Submit:
+  case PacketKind::DmaCompletion:
+  case PacketKind::Interrupt:
+  case PacketKind::CounterSnapshot:
+  case PacketKind::Oracle: return true;
+  default: return false;
+  }
+}
+
+/// Differences after which a program does something else than it did.
+bool isBranch(Rule rule, const Packet &packet, const ComparisonContext &context) {
+  switch (rule) {
+  case Rule::ConditionNotMet:
+  case Rule::InterruptMissing:
+  case Rule::CauseWithoutInterrupt:
+  case Rule::TargetFailed:
+  case Rule::FailedInRecording:
+  case Rule::TimedOutInRecording: return true;
+  case Rule::ValueDiffers:
+    return packet.kind == PacketKind::RegisterRead && context.access && context.access->branching;
+  default: return false;
+  }
+}
+
+llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
+  if (llvm::Error error = refuseForbiddenWrites(source, options))
+    return error;
+  llvm::Expected<StartState> start = findStartState(source, options.fromReset);
+  if (!start)
+    return start.takeError();
+  PlayerOptions playerOptions = options.player;
+  playerOptions.pauseAtContent = true;
+  if (options.stopAtDivergence)
+    playerOptions.maxBatch = 1;
+  llvm::Expected<std::unique_ptr<Player>> created = Player::create(source, targets, playerOptions);
+  if (!created)
+    return created.takeError();
+  player = std::move(*created);
+  answers = player->answers();
+  for (size_t i = 0; i < player->deviceCount(); ++i)
+    report.identity.push_back(player->binding(uint16_t(i)).identityDifferences());
+  if (llvm::Error error = player->prepare(*start))
+    return error;
+  gap = false;
+  lost = report.stateUnknown = start->stateUnknown;
+  if (llvm::Error error = play())
+    return error;
+  if (llvm::Error error = conclude())
+    return error;
+  return std::move(report);
+}
+
+llvm::Error ReplayRun::play() {
+  uint64_t end = std::min(source.reader().summary().packets, options.endPacket.value_or(~uint64_t(0)));
+  report.packets = end;
+  PacketBatch batch;
+  for (uint64_t position = 0; position < end;) {
+    if (llvm::Error error = source.reader().readBlockFrom(position, batch))
+      return error;
+    if (batch.packets.empty() || batch.firstOrdinal != position)
+      return failTape("short-tape", "the tape ends before its last packet",
+                      "packet " + std::to_string(position));
+    size_t limit = size_t(std::min<uint64_t>(batch.packets.size(), end - position));
+    for (size_t i = 0; i < limit;) {
+      log.clear();
+      llvm::Expected<size_t> issued = player->issue(batch, i, options.stopAtDivergence ? i + 1 : limit, log);
+      if (!issued)
+        return issued.takeError();
+      for (size_t k = 0; k < *issued; ++k)
+        if (llvm::Error error = grade(batch, i + k, log.observations[k]))
+          return error;
+      i += *issued;
+      report.stopped = reasonToStop();
+      if (report.stopped.empty() && !*issued)
+        report.stopped = "the target stopped";
+      if (!report.stopped.empty()) {
+        endWindow();
+        return llvm::Error::success();
+      }
+      if (options.progress)
+        options.progress(position + i);
+    }
+    position += limit;
+  }
+  endWindow();
+  return llvm::Error::success();
+}
+
+std::string ReplayRun::reasonToStop() const {
+  if (player->stopped())
+    return "the target failed and cannot go on";
+  if (options.stopAtDivergence && report.firstDivergence)
+    return "asked to stop at the first divergence";
+  if (timeouts >= options.maxTimeouts)
+    return std::to_string(timeouts) + " waits timed out that did not in the recording";
+  if (targetErrors >= options.maxTargetErrors)
+    return "the target failed " + std::to_string(targetErrors) + " operations";
+  if (player->uselessWait() > options.maxUselessWait)
+    return "too much time went into waits that did not end well";
+  return {};
+}
+
+void ReplayRun::endWindow() {
+  if (!inWindow)
+    return;
+  report.recordedDigest = recordedChain.endWindow();
+  report.replayedDigest = replayedChain.endWindow();
+  if (options.keepDigests)
+    report.windowDigests.emplace_back(report.recordedDigest, report.replayedDigest);
+  report.windowsDiverged += windowDiverged;
+  inWindow = windowDiverged = false;
+}
+
+//===- Grading
+//-----------------------------------------------------------------------------------------------===//
+
+Rule ReplayRun::lossRule(const Packet &packet) {
+  if (packet.address == uint64_t(LossCause::NotRecording)) {
+    // Before the first operation: the keyframe says what was there, or findStartState() has refused.
+    // Elsewhere it matters only if something follows.
+    gap |= playedAny;
+    return Rule::OutsideRecording;
+  }
+  if (!packet.value)
+    return Rule::Same;
+  lost = true;
+  ++report.lossesCrossed;
+  return Rule::LostPackets;
+}
+
+llvm::Expected<Comparison> ReplayRun::compare(const Packet &packet, const PacketExtra &extra,
+                                              const Observation &expected, const Observation &actual,
+                                              ObservedSide &expectedSide) {
+  Comparison comparison;
+  if (packet.kind == PacketKind::Loss) {
+    comparison.rule = lossRule(packet);
+    return comparison;
+  }
+  bool failed = actual.state == State::Failed;
+  if (!answers && !(failed && expected.state != State::Failed)) {
+    comparison.rule = Rule::NoAnswers;
+    return comparison;
+  }
+  if (expected.state == State::Done && bringsContent(packet) && extra.payload) {
+    llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extra.payload);
+    if (!content)
+      return content.takeError();
+    expectedSide.content = *content;
+  }
+  comparison = compareObservations(packet, extra, player->context(packet), expectedSide,
+                                   ObservedSide{actual, log.contentOf(actual)});
+  if (comparison.rule == Rule::ContentDiffers && packet.kind == PacketKind::DmaCompletion) {
+    llvm::Expected<bool> later = arrivesLater(packet, expectedSide.content);
+    if (!later)
+      return later.takeError();
+    if (*later)
+      comparison.rule = Rule::CompletionBeforeData;
+  }
+  if (comparison.rule == Rule::InterruptMissing) {
+    // The cause shows but the interrupt did not come: another fault than a device that did nothing.
+    DeviceBinding &binding = player->binding(packet.device);
+    if (const Description *description = binding.description())
+      for (const InterruptDescription &line : description->interrupts) {
+        if (line.vector != packet.address || !line.cause)
+          continue;
+        const RegisterDescription &reg = description->registers[line.cause->reg];
+        // Only where looking does no harm.
+        if (reg.cls == RegisterClass::ReadToClear || reg.cls == RegisterClass::Fifo ||
+            reg.policy == ReplayPolicy::SideEffect || reg.policy == ReplayPolicy::MayHang)
+          continue;
+        if (llvm::Expected<uint64_t> value = binding.readRegister(reg)) {
+          bool shows = line.cause->any ? (*value & line.cause->mask & widthMask(reg.width)) != 0
+                                       : line.cause->holds(*value);
+          if (shows)
+            comparison.rule = Rule::CauseWithoutInterrupt;
+        } else {
+          // The interrupt is missing either way; a target that fails now will say so at its next operation.
+          llvm::consumeError(value.takeError());
+        }
+      }
+  }
+  return comparison;
+}
+
+/// True if the memory becomes what was recorded when the device is given a little more time.
+llvm::Expected<bool> ReplayRun::arrivesLater(const Packet &packet, llvm::ArrayRef<uint8_t> expected) {
+  constexpr unsigned triesPerRun = 4; // Each costs time, and the first few say it.
+  constexpr uint64_t patience = 250'000'000;
+  if (settled >= triesPerRun || expected.empty())
+    return false;
+  ++settled;
+  Target &target = player->binding(packet.device).target();
+  std::vector<uint8_t> present(expected.size());
+  bool failed = false;
+  auto read = [&]() -> llvm::Expected<uint64_t> {
+    if (llvm::Error error = target.readMemory(packet.address, present))
+      return error;
+    return uint64_t(llvm::ArrayRef<uint8_t>(present) == expected);
+  };
+  llvm::Expected<WaitResult> waited = waitForCondition(
+      target, read, 1, 1, std::min(patience, options.player.waits.defaultDeadline), options.player.waits);
+  if (!waited) {
+    // The content differs whatever becomes of the target; it will fail its next operation too.
+    llvm::consumeError(waited.takeError());
+    failed = true;
+  }
+  return !failed && waited->met;
+}
+
+/// What came before decides how a difference is to be read.
+Rule ReplayRun::adjust(Rule rule, const Packet &packet, const PacketExtra &extra, const Observation &actual) {
+  if (packet.kind == PacketKind::Oracle && actual.state == State::Done && !actual.recomputed &&
+      rule == Rule::Same && report.firstDivergence)
+    return Rule::OracleUnknown; // The program might have come to another conclusion.
+  if (!isDivergence(gradeOf(rule)) || rule == Rule::TargetFailed)
+    return rule;
+  if (lost)
+    return Rule::AfterLoss;
+  if (branched)
+    return Rule::AfterBranch;
+  if (packet.kind == PacketKind::Oracle && extra.link != noLink && diverged.contains(extra.link))
+    return Rule::InputDiverged;
+  return rule;
+}
+
+void ReplayRun::noteFailures(const Packet &packet, const PacketExtra &extra, uint64_t ordinal, Rule rule,
+                             const Observation &actual) {
+  if (!answers)
+    return;
+  if (actual.state == State::Failed) {
+    if (rule == Rule::TargetFailed) {
+      ++targetErrors;
+      if (!report.targetFailure && actual.failure && actual.failure <= log.failures.size())
+        report.targetFailure = log.failures[actual.failure - 1];
+    }
+    if (!firstFailure)
+      firstFailure = FailureEvent{ordinal, packet, extra, true};
+    return;
+  }
+  if (packet.kind != PacketKind::Oracle)
+    return;
+  if (actual.state != State::Done || rule == Rule::OracleUnknown) {
+    failureUnknown |= !firstFailure && (packet.flags & Failed);
+    return;
+  }
+  if (actual.holds || firstFailure)
+    return;
+  firstFailure = FailureEvent{ordinal, packet, extra, false};
+  firstFailure->packet.value = actual.value;
+  if (extra.length && actual.recomputed) {
+    firstFailure->extra.count = actual.contentOffset;
+    firstFailure->extra.expected = actual.expected;
+  }
+}
+
+llvm::Error ReplayRun::noteDivergence(const Packet &packet, uint64_t ordinal, Comparison comparison,
+                                      const Observation &actual) {
+  constexpr size_t rememberedDivergences = 1 << 16;
+  windowDiverged = true;
+  if (diverged.size() < rememberedDivergences && ordinal < ~uint64_t(0) - 1) // Two values are DenseSet's own.
+    diverged.insert(ordinal);
+  if (report.divergences.size() >= std::max<size_t>(1, options.keptDivergences))
+    return llvm::Error::success();
+  Divergence found =
+      describeDivergence(source, player->context(packet), packet, ordinal, cursor.window(), comparison);
+  found.poisoned = found.space == "memory" && found.actual && comparison.rule == Rule::ContentDiffers &&
+                   *found.actual == options.player.binding.poison;
+  if (actual.failure && actual.failure <= log.failures.size())
+    found.failure = log.failures[actual.failure - 1].message;
+  if (!report.firstDivergence)
+    report.firstDivergence = found;
+  report.divergences.push_back(std::move(found));
+  return llvm::Error::success();
+}
+
+void ReplayRun::digest(const Packet &packet, Rule rule, ObservedSide expected, ObservedSide actual) {
+  if (!answers)
+    return;
+  ComparisonContext context = player->context(packet);
+  CanonicalObservation wanted = canonical(packet, context, expected);
+  recordedChain.add(packet.kind, wanted);
+  if (!isDivergence(gradeOf(rule))) {
+    replayedChain.add(packet.kind, wanted);
+    return;
+  }
+  CanonicalObservation got = canonical(packet, context, actual);
+  got.state |= 0x80; // A difference shows even where the canonical values happen to agree.
+  replayedChain.add(packet.kind, got);
+}
+
+llvm::Error ReplayRun::grade(const PacketBatch &batch, size_t index, const Observation &actual) {
+  const Packet &packet = batch.packets[index];
+  const PacketExtra &extra = batch.extra(packet);
+  uint64_t ordinal = batch.firstOrdinal + index;
+  if (llvm::Error error = cursor.moveTo(ordinal))
+    return error;
+  if (!inWindow || cursor.window() != presentWindow) {
+    endWindow();
+    inWindow = true;
+    presentWindow = cursor.window();
+    ++report.windows;
+  }
+  if (isProgramOperation(packet)) {
+    if (gap) {
+      gap = false;
+      lost = true;
+      ++report.lossesCrossed;
+    }
+    playedAny = true;
+  }
+  Observation expected = recordedObservation(packet, extra);
+  ObservedSide expectedSide{expected, {}};
+  llvm::Expected<Comparison> comparison = compare(packet, extra, expected, actual, expectedSide);
+  if (!comparison)
+    return comparison.takeError();
+  comparison->rule = adjust(comparison->rule, packet, extra, actual);
+  Rule rule = comparison->rule;
+  report.grades.add(rule);
+  ++report.packetsReplayed;
+  timeouts +=
+      gradeOf(rule) == Grade::Timeout || (rule == Rule::AfterBranch && actual.state == State::TimedOut);
+  noteFailures(packet, extra, ordinal, rule, actual);
+  digest(packet, rule, expectedSide, {actual, log.contentOf(actual)});
+  if (!isDivergence(gradeOf(rule)))
+    return llvm::Error::success();
+  branched |= isBranch(rule, packet, player->context(packet));
+  return noteDivergence(packet, ordinal, *comparison, actual);
+}
+
+//===- Conclusions
+//-------------------------------------------------------------------------------------------===//
+
+llvm::Error ReplayRun::conclude() {
+  for (uint64_t left = report.packets - report.packetsReplayed; left; --left)
+    report.grades.add(Rule::NotReached);
+  report.fingerprint = player->fingerprintDifferences;
+  report.fingerprintsCompared = player->fingerprintsCompared;
+  if (report.firstDivergence) {
+    if (llvm::Error error = completePlace(source, report.firstDivergence->place))
+      return error;
+    report.divergences.front() = *report.firstDivergence;
+  }
+  if (report.grades.of(Grade::TargetError))
+    report.verdict = Verdict::Error;
+  else if (report.grades.divergences())
+    report.verdict = Verdict::Divergence;
+  else if (report.grades.of(Grade::NotCaptured) || report.lossesCrossed || report.stateUnknown ||
+           !report.stopped.empty())
+    report.verdict = Verdict::Incomplete;
+  return concludeSignature();
+}
+
+llvm::Error ReplayRun::concludeSignature() {
+  const Outcome &outcome = source.reader().outcome();
+  if (firstFailure) {
+    const Packet &packet = firstFailure->packet;
+    PacketPlace place;
+    place.device = packet.device;
+    place.packet = firstFailure->ordinal;
+    if (llvm::Error error = completePlace(source, place))
+      return error;
+    OraclePlace at{place.marker.value_or(""), place.markerOccurrence, place.command.value_or(0)};
+    const Description *description = source.description(packet.device);
+    if (firstFailure->targetError) {
+      report.signature = targetErrorSignature(packet, source.spaceName(packet.space), description, at);
+    } else {
+      llvm::Expected<std::string> name = source.name(firstFailure->extra.payload);
+      if (!name)
+        return name.takeError();
+      Packet origin;
+      PacketExtra ignored;
+      bool linked = firstFailure->extra.link < firstFailure->ordinal;
+      if (linked)
+        if (llvm::Error error = source.packetAt(firstFailure->extra.link, origin, ignored))
+          return error;
+      report.signature = checkSignature(packet, firstFailure->extra, *name, linked ? &origin : nullptr,
+                                        linked ? source.spaceName(origin.space) : "", description, at);
+    }
+  }
+  if (outcome.kind == Outcome::Kind::Failed && outcome.signature)
+    decideReproduced(*outcome.signature);
+  return llvm::Error::success();
+}
+
+void ReplayRun::decideReproduced(const Signature &recorded) {
+  if (!answers)
+    return;
+  if (report.signature) {
+    report.signatureMatch = matchSignatures(recorded, *report.signature);
+    report.reproduced = report.signatureMatch >= options.wantedMatch;
+    return;
+  }
+  // The program's own death says nothing about the device: a replay cannot show it again.
+  bool redoable = recorded.oracle == "check" || recorded.oracle == "target-error";
+  bool reached =
+      report.packetsReplayed == source.reader().summary().packets ||
+      (source.reader().outcome().packet && *source.reader().outcome().packet < report.packetsReplayed);
+  if (redoable && reached && !failureUnknown)
+    report.reproduced = false;
+}
+
+} // namespace
+
+int exitCodeFor(const ReplayReport &report, Expectation expectation) {
+  constexpr int asExpected = 0, notAsExpected = 1, targetFailed = 4, unknown = 5;
+  // A target that fails the way the tape's did is what was asked for.
+  if (expectation == Expectation::Signature && report.reproduced == true)
+    return asExpected;
+  if (report.verdict == Verdict::Error)
+    return targetFailed;
+  switch (expectation) {
+  case Expectation::Match:
+    return report.verdict == Verdict::Match        ? asExpected
+           : report.verdict == Verdict::Divergence ? notAsExpected
+                                                   : unknown;
+  case Expectation::Signature: return report.reproduced ? notAsExpected : unknown;
+  case Expectation::Divergence:
+    return report.verdict == Verdict::Divergence ? asExpected
+           : report.verdict == Verdict::Match    ? notAsExpected
+                                                 : unknown;
+  }
+  return unknown;
+}
+
+llvm::Expected<ReplayReport> replayTape(TapeSource &source, llvm::ArrayRef<Target *> targets,
+                                        const ReplayOptions &options) {
+  return ReplayRun(source, options).run(targets);
+}
+
+} // namespace tapeback

@@ -1,0 +1,82 @@
+// Replay: a tape is issued again to one target per device, and every packet is graded against what was
+// recorded.
+#pragma once
+
+#include "replayer/Divergence.h"
+#include "replayer/Grade.h"
+#include "replayer/Player.h"
+#include <functional>
+
+namespace tapeback {
+
+enum class Verdict : uint8_t { Match, Divergence, Incomplete, Error };
+const char *verdictName(Verdict verdict); ///< As in the contract's JSON.
+
+struct ReplayOptions {
+  PlayerOptions player;
+  bool stopAtDivergence = false;     ///< Nothing is issued after the first packet that differs.
+  bool fromReset = false;            ///< Play a tape whose start cannot be restored on a reset device.
+  std::optional<uint64_t> endPacket; ///< Stop before this packet.
+  unsigned maxTimeouts = 8;          ///< Waits that fail before the replay gives up.
+  unsigned maxTargetErrors = 16;     ///< Refused accesses before it gives up.
+  uint64_t maxUselessWait = 600'000'000'000; ///< Host time spent in waits that did not end well, together.
+  size_t keptDivergences = 16;
+  bool keepDigests = false;                               ///< ReplayReport::windowDigests.
+  SignatureMatch wantedMatch = SignatureMatch::SamePlace; ///< From which level on a failure is the same.
+  std::function<void(uint64_t packetsDone)> progress;
+};
+
+struct ReplayReport {
+  Verdict verdict = Verdict::Match;
+  uint64_t packets = 0;                      ///< In the range that was to be replayed.
+  uint64_t packetsReplayed = 0;              ///< Reached and graded.
+  uint64_t windows = 0, windowsDiverged = 0; ///< Entered; with at least one packet that differs.
+  GradeCounts grades;
+  std::optional<Divergence> firstDivergence;
+  std::vector<Divergence> divergences;  ///< The first few, in order; the first is firstDivergence.
+  std::string stopped;                  ///< Why the replay ended early; empty if it did not.
+  std::optional<Failure> targetFailure; ///< The first that the tape does not expect.
+
+  uint64_t lossesCrossed = 0; ///< Loss packets after which something was compared.
+  bool stateUnknown = false;  ///< Played from reset although the tape begins elsewhere.
+  std::vector<std::vector<IdentityDifference>> identity; ///< By device.
+  std::vector<FingerprintDifference> fingerprint;
+  uint64_t fingerprintsCompared = 0;
+
+  std::optional<Signature> signature; ///< Of the first failure in this replay.
+  std::optional<bool> reproduced;     ///< Nothing if the tape records no failure or it cannot be told.
+  SignatureMatch signatureMatch = SignatureMatch::None;
+
+  Digest recordedDigest{}, replayedDigest{};
+  std::vector<std::pair<Digest, Digest>> windowDigests; ///< Recorded and replayed, by window.
+};
+
+/// Replays the tape. Errors: bad usage, a bad tape, a target that cannot be brought to the start. A target
+/// that fails later is part of the report (verdict Error, targetFailure).
+llvm::Expected<ReplayReport> replayTape(TapeSource &source, llvm::ArrayRef<Target *> targets,
+                                        const ReplayOptions &options);
+
+/// What the user expects of a replay.
+enum class Expectation : uint8_t { Match, Signature, Divergence };
+/// The contract's exit code: 0 as expected, 1 not, 4 the target failed, 5 it cannot be told.
+int exitCodeFor(const ReplayReport &report, Expectation expectation);
+
+/// One thing that a replay would do to a target.
+struct PlannedWrite {
+  uint64_t packet = 0;
+  uint16_t device = 0;
+  PacketKind kind = PacketKind::RegisterWrite;
+  std::string space, reg;
+  uint64_t address = 0, value = 0, length = 0;
+  bool forbidden = false;
+};
+/// Calls `each` for every write, reset and mapping in [0, endPacket), without any target. Stops early if it
+/// returns false.
+llvm::Error planWrites(TapeSource &source, const ReplayOptions &options,
+                       llvm::function_ref<bool(const PlannedWrite &)> each);
+
+/// Usage failure that names the packet if the tape writes a register that the description forbids. Reads the
+/// tape only if a description forbids anything.
+llvm::Error refuseForbiddenWrites(TapeSource &source, const ReplayOptions &options);
+
+} // namespace tapeback
