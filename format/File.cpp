@@ -101,9 +101,9 @@ static bool sameFile(int fd, const std::string &path) {
          opened.st_ino == named.st_ino;
 }
 
-llvm::Expected<OutputFile> OutputFile::create(llvm::StringRef path) {
-  OutputFile file(-1, path.str());
-  const std::string partial = file.partial();
+llvm::Expected<OutputFile> OutputFile::create(llvm::StringRef path, std::string partialPath) {
+  OutputFile file(path.str(), std::move(partialPath));
+  const std::string &partial = file.partial;
   struct stat existing;
   if (::stat(file.path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode))
     return failUsage("cannot-create", "the output exists and is not a regular file", file.path);
@@ -136,11 +136,13 @@ llvm::Expected<OutputFile> OutputFile::create(llvm::StringRef path) {
 }
 
 OutputFile::OutputFile(OutputFile &&other) noexcept
-    : fd(std::exchange(other.fd, -1)), path(std::move(other.path)), bytes(other.bytes) {}
+    : fd(std::exchange(other.fd, -1)), path(std::move(other.path)), partial(std::move(other.partial)),
+      bytes(other.bytes) {}
 
 OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
   std::swap(fd, other.fd);
   std::swap(path, other.path);
+  std::swap(partial, other.partial);
   std::swap(bytes, other.bytes);
   return *this;
 }
@@ -163,8 +165,7 @@ llvm::Error OutputFile::write(llvm::ArrayRef<uint8_t> data) {
     if (put <= 0) {
       const int error = put < 0 ? errno : EIO;
       return failSystem(error == ENOSPC || error == EDQUOT ? "disk-full" : "cannot-write",
-                        "writing failed: " + errnoText(error),
-                        partial() + ": offset " + std::to_string(bytes),
+                        "writing failed: " + errnoText(error), partial + ": offset " + std::to_string(bytes),
                         "What was written so far can be saved with: tapeback recover");
     }
     bytes += static_cast<uint64_t>(put);
@@ -187,9 +188,9 @@ static void syncDirectoryOf(const std::string &path) {
 
 llvm::Error OutputFile::publish(bool sync) {
   if (sync && ::fdatasync(fd) != 0)
-    return failSystem("cannot-write", "the disk did not take the data: " + errnoText(errno), partial());
-  if (::rename(partial().c_str(), path.c_str()) != 0)
-    return failSystem("cannot-write", "cannot rename the finished file: " + errnoText(errno), partial());
+    return failSystem("cannot-write", "the disk did not take the data: " + errnoText(errno), partial);
+  if (::rename(partial.c_str(), path.c_str()) != 0)
+    return failSystem("cannot-write", "cannot rename the finished file: " + errnoText(errno), partial);
   if (sync)
     syncDirectoryOf(path);
   close();
@@ -197,8 +198,8 @@ llvm::Error OutputFile::publish(bool sync) {
 }
 
 void OutputFile::discard() {
-  if (fd >= 0 && sameFile(fd, partial()))
-    ::unlink(partial().c_str());
+  if (fd >= 0 && sameFile(fd, partial))
+    ::unlink(partial.c_str());
   close();
 }
 

@@ -42,7 +42,7 @@ private:
 class OutputFile {
 public:
   /// Failures: already-being-written (Usage), cannot-create (Usage for a bad path, System otherwise).
-  static llvm::Expected<OutputFile> create(llvm::StringRef path);
+  static llvm::Expected<OutputFile> create(llvm::StringRef path, std::string partial);
   OutputFile(OutputFile &&other) noexcept;
   OutputFile &operator=(OutputFile &&other) noexcept;
   OutputFile(const OutputFile &) = delete;
@@ -55,11 +55,10 @@ public:
   void discard();
 
 private:
-  OutputFile(int fd, std::string path) : fd(fd), path(std::move(path)) {}
+  OutputFile(std::string path, std::string partial) : path(std::move(path)), partial(std::move(partial)) {}
   void close();
-  std::string partial() const { return path + ".partial"; }
   int fd = -1;
-  std::string path;
+  std::string path, partial;
   uint64_t bytes = 0;
 };
 

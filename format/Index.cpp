@@ -103,6 +103,8 @@ llvm::Error IndexReader::setParts(std::vector<PartPlace> parts, const TapeSummar
     return place.kind < PartKind::Windows || static_cast<unsigned>(place.kind) >= kinds;
   });
   places = std::move(parts);
+  cache.clear();
+  cached.assign(places.size(), cache.end());
   std::fill(std::begin(counts), std::end(counts), 0);
   std::fill(std::begin(firstPart), std::end(firstPart), 0);
   for (size_t i = 0; i < places.size(); ++i) {
@@ -128,10 +130,8 @@ llvm::Error IndexReader::setParts(std::vector<PartPlace> parts, const TapeSummar
 }
 
 llvm::Expected<const PartTable *> IndexReader::load(size_t part) {
-  for (auto entry = cache.begin(); entry != cache.end(); ++entry) {
-    if (entry->part != part)
-      continue;
-    cache.splice(cache.begin(), cache, entry);
+  if (cached[part] != cache.end()) {
+    cache.splice(cache.begin(), cache, cached[part]);
     return &cache.front().table;
   }
   const PartPlace &place = places[part];
@@ -150,9 +150,12 @@ llvm::Expected<const PartTable *> IndexReader::load(size_t part) {
     if (!ordered)
       return badIndex("a part of the index is not sorted", part);
   }
-  if (cache.size() >= maxParts)
+  if (cache.size() >= maxParts) {
+    cached[cache.back().part] = cache.end();
     cache.pop_back();
+  }
   cache.push_front({part, std::move(*table)});
+  cached[part] = cache.begin();
   return &cache.front().table;
 }
 

@@ -86,7 +86,8 @@ private:
   std::vector<PartPlace> places;
   size_t firstPart[6] = {}; ///< By kind; the next kind's is its end.
   uint64_t counts[5] = {};
-  std::list<Loaded> cache; ///< Most recently used first.
+  std::list<Loaded> cache;                         ///< Most recently used first.
+  std::vector<std::list<Loaded>::iterator> cached; ///< By part; cache.end() if it is not loaded.
   ReadBlock block;
 };
 

@@ -57,24 +57,31 @@ public:
   virtual llvm::Expected<std::vector<TriggerRecord>> triggers() = 0;
 };
 
-/// Every block, hash, index entry and cross-reference. Success only if all hold. Bounded memory.
+/// Every block, hash, index entry and cross-reference. Success only if all hold; the error is the first fault
+/// found, in the order of the file. Memory: one block of packets, some of the index (at most 64 parts), one
+/// content.
 struct VerifyReport {
   uint64_t blocks = 0, packets = 0, windows = 0, blobs = 0, unknownBlocks = 0;
   Digest root{};
 };
 llvm::Expected<VerifyReport> verifyTape(llvm::StringRef path);
 
-/// Reads what can be read of IN and writes a tape that verifies to OUT. Continues past bad blocks.
+/// Reads what can be read of IN and writes a tape that verifies to OUT. Continues past bad blocks. Packets
+/// missing in the middle become one Loss packet (cause Damage) at that place, with their number where it is
+/// known; packets after it are renumbered, and everything that refers to them with them; the notes say so. A
+/// tape without end gets a Loss packet at its end. Fails (and leaves no OUT) if there is nothing to recover.
+/// Memory: 100 bytes a block of IN, and as the reader.
 struct RecoverReport {
   uint64_t blocksGood = 0, blocksLost = 0;
   uint64_t packetsKept = 0, windowsKept = 0;
   uint64_t packetsLost = 0; ///< Where countable (gaps in block ordinals); see unknownLoss.
   uint64_t windowsLost = 0;
-  bool unknownLoss = false; ///< Something was lost that cannot be counted.
+  bool unknownLoss = false;  ///< Something was lost that cannot be counted.
+  uint64_t payloadsLost = 0; ///< Packets kept, but their content is gone: they are flagged NotCaptured.
   bool indexRebuilt = false;
   bool wasComplete = false; ///< The input verified as it was: nothing to recover; OUT is an identical tape.
   std::vector<std::string> notes; ///< One per damaged place, with file offset.
-  bool lostAnything() const { return blocksLost || packetsLost || unknownLoss; }
+  bool lostAnything() const { return blocksLost || packetsLost || payloadsLost || unknownLoss; }
 };
 llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef out);
 

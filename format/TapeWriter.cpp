@@ -406,6 +406,9 @@ llvm::Error Writer::keyframe(Keyframe keyframe) {
     for (const KeyframeExtent &extent : *extents)
       if (extent.content && !known.contains(extent.content))
         return refuse("bad-keyframe", "a content of the keyframe was not stored before it");
+  for (const KeyframeRegister &entry : keyframe.registers)
+    if (entry.space >= spaces)
+      return refuse("bad-keyframe", "a register's space was not added");
   closeWindow(keyframe.restorable); // Only a quiescent device can be restored.
   if (llvm::Error error = stick(writePackets()))
     return error;
@@ -500,7 +503,8 @@ llvm::Expected<std::unique_ptr<TapeWriter>> TapeWriter::create(llvm::StringRef p
     return failUsage("bad-option", "a block's raw size must be between 64 KiB and 16 MiB");
   if (options.maxWindowPackets == 0)
     return failUsage("bad-option", "a window must be allowed at least one packet");
-  llvm::Expected<OutputFile> file = OutputFile::create(path);
+  llvm::Expected<OutputFile> file =
+      OutputFile::create(path, options.partialPath.empty() ? path.str() + ".partial" : options.partialPath);
   if (!file)
     return file.takeError();
   auto writer = std::make_unique<Writer>(std::move(*file), options);

@@ -14,17 +14,19 @@ struct WriterOptions {
   uint64_t maxWindowPackets = 4096; ///< A window is closed (not quiescent) at this many packets.
   bool compress = true;             ///< lz4; off is for debugging the format.
   bool syncOnFinish = true;         ///< fdatasync before the rename.
+  std::string partialPath;          ///< Where the tape is until it is finished; empty: PATH.partial.
   /// Tape id and creation time; 0 means random and now. Set both for byte-identical tapes in tests.
   std::array<uint8_t, 16> tapeId{};
   uint64_t createdNs = 0;
 };
 
-/// One writer, one thread. Everything goes to PATH.partial; finish() publishes it by rename. A writer that is
-/// destroyed without finish() leaves the partial file for `tapeback recover`; discard() removes it.
-/// Errors are sticky: after one, every call returns it and nothing more is written.
-/// What it is given is checked so that a finished tape always verifies: ids must have been added, payloads
-/// stored, links must lead to earlier packets. Memory: about eight times blockRawBytes, and for the index 40
-/// bytes a window and some 50 a distinct content.
+/// One writer, one thread. Everything goes to PATH.partial, which is locked against a second writer (what a
+/// dead one left there is moved to PATH.partial.stale first); finish() publishes it by rename. A writer that
+/// is destroyed without finish() leaves the partial file for `tapeback recover`; discard() removes it. Errors
+/// are sticky: after one, every call returns it and nothing more is written. What it is given is checked so
+/// that a finished tape always verifies: ids must have been added, payloads stored, links must lead to
+/// earlier packets. Memory: about eight times blockRawBytes, and for the index 40 bytes a window and some 50
+/// a distinct content.
 class TapeWriter {
 public:
   static llvm::Expected<std::unique_ptr<TapeWriter>> create(llvm::StringRef path, const Manifest &manifest,
