@@ -112,7 +112,7 @@ llvm::Expected<std::string> readQemuVersion(QemuProcess &process, const std::str
                       program, "see that the program named by qemu= is QEMU");
   std::string output = process.output();
   llvm::StringRef line = llvm::StringRef(output).split('\n').first;
-  if (!process.succeeded() || !line.consume_front("QEMU emulator version "))
+  if (!line.consume_front("QEMU emulator version "))
     return failTarget("not-qemu",
                       "'" + program + " --version' " + process.fate() + " and said '" + printable(line, 80) +
                           "', which is not what QEMU says",

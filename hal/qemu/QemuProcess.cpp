@@ -132,9 +132,8 @@ struct QemuProcess::Keeper {
 void *QemuProcess::Keeper::run(void *argument) {
   std::unique_ptr<std::shared_ptr<Keeper>> holder(static_cast<std::shared_ptr<Keeper> *>(argument));
   std::shared_ptr<Keeper> self = *holder;
-  // A bare clone with no exit signal: the program we are part of gets no SIGCHLD it does not expect, and its
-  // own waitpid(-1) cannot take our child's status away. Without CLONE_VM it is fork.
-  long child = ::syscall(SYS_clone, 0ul, nullptr, nullptr, nullptr, nullptr);
+  // A bare clone is fork without the program's atfork handlers: nothing of the program's runs in the child.
+  long child = ::syscall(SYS_clone, (unsigned long)(SIGCHLD), nullptr, nullptr, nullptr, nullptr);
   if (child == 0)
     becomeQemu(self->plan);
   int error = child < 0 ? errno : 0;
@@ -217,9 +216,10 @@ void QemuProcess::Keeper::reap() {
   siginfo_t info{};
   int result;
   do
-    result = ::waitid(P_PID, id_t(pid), &info, WEXITED | __WALL);
+    result = ::waitid(P_PID, id_t(pid), &info, WEXITED);
   while (result < 0 && errno == EINTR);
   std::lock_guard lock(mutex);
+  // Fails if the program ignores SIGCHLD or took the status by a waitpid(-1) of its own.
   if (result == 0 && info.si_pid == pid) {
     fateKnown = true;
     code = info.si_code;
@@ -320,18 +320,12 @@ void QemuProcess::kill() {
     ::syscall(SYS_pidfd_send_signal, keeper->pidfd.get(), SIGKILL, nullptr, 0u);
 }
 
-bool QemuProcess::succeeded() {
-  std::lock_guard lock(keeper->mutex);
-  return keeper->phase == Keeper::Phase::Ended && keeper->fateKnown && keeper->code == CLD_EXITED &&
-         keeper->status == 0;
-}
-
 std::string QemuProcess::fate() {
   std::lock_guard lock(keeper->mutex);
   if (keeper->phase != Keeper::Phase::Ended)
     return "is still running";
   if (!keeper->fateKnown)
-    return "ended, nobody knows how";
+    return "ended (how, this program did not let us see)";
   if (keeper->code == CLD_EXITED)
     return "exited with code " + std::to_string(keeper->status);
   const char *name = ::sigdescr_np(keeper->status);

@@ -36,8 +36,6 @@ public:
   bool ended() { return waitEnd(0); }
   void kill();
 
-  /// True if it ended by itself with exit code 0.
-  bool succeeded();
   /// "exited with code 1", "was killed by signal 6 (Aborted)", "is still running".
   std::string fate();
   /// The tail of its standard output and error; complete once it has ended.
