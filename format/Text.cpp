@@ -246,6 +246,41 @@ private:
   Diagnostics &diagnostics;
 };
 
+/// LLVM's YAML parser steps over a comma with nothing before it, and over a document's end marker, by calling
+/// itself: a million of them in a row overflow the stack. So runs of them are found in the bytes, before it
+/// sees any.
+bool checkYamlRuns(llvm::StringRef text, Diagnostics &diagnostics) {
+  constexpr size_t maxRun = 16;
+  // Backwards: `run` is the number of commas that follow position i with nothing but space and comments in
+  // between. Whether i is inside a quoted string does not matter: a run that begins after one is counted from
+  // its own start.
+  size_t run = 0, runAfterLine = 0, ends = 0;
+  for (size_t i = text.size(); i-- > 0;) {
+    switch (text[i]) {
+    case ',': ++run; break;
+    case '\n': runAfterLine = run; break;
+    case '#': run = runAfterLine; break;
+    case ' ':
+    case '\t':
+    case '\r': break;
+    default: run = 0; break;
+    }
+    // A comment also ends at a carriage return.
+    if (text[i] == '\r')
+      runAfterLine = run;
+    if (run > maxRun) {
+      diagnostics.addAt(i, "commas with nothing between them");
+      return false;
+    }
+    bool lineStart = i == 0 || text[i - 1] == '\n' || text[i - 1] == '\r';
+    if (lineStart && text.substr(i).starts_with("...") && ++ends > maxRun) {
+      diagnostics.addAt(i, "a document ends once");
+      return false;
+    }
+  }
+  return true;
+}
+
 /// Brackets and nodes of a JSON text. Strings are skipped as the grammar says; a malformed text may be
 /// counted wrongly only after the place at which the parser stops.
 bool checkJsonShape(llvm::StringRef text, const TextLimits &limits, Diagnostics &diagnostics) {
@@ -308,6 +343,8 @@ llvm::Error withYaml(llvm::StringRef text, llvm::StringRef name, void *context,
   // A copy that ends in a zero byte: LLVM's scanner looks one byte ahead.
   const std::string copy = withoutByteOrderMark(text).str();
   Diagnostics diagnostics(copy, name);
+  if (!checkYamlRuns(copy, diagnostics))
+    return diagnostics.take("bad-yaml");
   {
     llvm::yaml::Stream stream(llvm::MemoryBufferRef(copy, name), diagnostics.sourceMgr(),
                               /*ShowColors=*/false);

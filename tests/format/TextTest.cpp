@@ -168,6 +168,27 @@ TEST_CASE("nesting is bounded, in brackets and by indentation") {
   CHECK(!readYaml("list: [a]", probe, {1000, 2, 100}));
 }
 
+TEST_CASE("runs that LLVM's parser would walk by recursion are refused") {
+  std::string commas(1000000, ','), spread, remarks, braces = "{", ends, quoted = "[\"#\"";
+  for (int i = 0; i < 300000; ++i) {
+    spread += ", \r\n\t";
+    remarks += ",# , a: b\n";
+    braces += ",";
+    ends += "...\n";
+    quoted += " ,";
+  }
+  for (const std::string &text :
+       {"[" + commas, "[a" + spread, "[" + remarks, braces, quoted, "{a: 'b'" + remarks}) {
+    Failure failure = refusedYaml(text);
+    CHECK(startsWith(failure.message, "commas with nothing between them"));
+  }
+  CHECK(startsWith(refusedYaml("word: a\n" + ends).message, "a document ends once"));
+  CHECK(startsWith(refusedYaml(ends).message, "a document ends once"));
+  Probe probe;
+  CHECK(!readYaml("# ,,,,\nlist: ['a,,b', \"c,,,#,\", d] # ,,,,\n...\n", probe));
+  CHECK(probe.list == std::vector<std::string>{"a,,b", "c,,,#,", "d"});
+}
+
 TEST_CASE("bytes and values are bounded") {
   Failure failure = refusedYaml("word: abcdef", {11, 32, 100});
   CHECK(failure.code == "text-too-large");
