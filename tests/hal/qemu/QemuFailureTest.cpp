@@ -249,9 +249,12 @@ TEST_CASE("an aborting QEMU leaves no core file behind") {
          {std::pair<uint64_t, uint64_t>{eduDmaTarget, eduBuffer}, {eduDmaCount, 4096}, {eduDmaCommand, 1}})
       if ((*target)->write(0, offset, 8, value))
         ::_exit(96);
-    for (int i = 0; i < 1000; ++i)
+    int result = 94;
+    for (int i = 0; i < 1000 && result == 94; ++i)
       if (llvm::Error error = (*target)->advance(1'000'000))
-        ::_exit(toFailure(std::move(error)).code == "target-died" ? 0 : 95);
+        result = toFailure(std::move(error)).code == "target-died" ? 0 : 95;
+    target->reset();
+    ::_exit(result);
   });
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
