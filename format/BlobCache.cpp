@@ -1,6 +1,7 @@
 // Reading contents, in one piece or in several.
 #include "format/BlobCache.h"
 
+#include "format/Failure.h"
 #include "llvm/Support/xxhash.h"
 
 namespace tapeback {

@@ -1,14 +1,11 @@
 // Framing, lz4 and the chain.
 #include "format/Block.h"
 
+#include "format/Failure.h"
 #include "lz4.h"
 #include <cstring>
 
 namespace tapeback {
-
-llvm::Error damagedBlock(llvm::StringRef what, const std::string &where) {
-  return failTape("damaged-block", what.str(), where, "Run: tapeback recover TAPE -o OUT");
-}
 
 llvm::Error BlockWriter::start(const FileHeader &header) {
   tapeId = header.tapeId;

@@ -4,7 +4,7 @@
 
 #include "format/File.h"
 #include "format/Layout.h"
-#include "format/Message.h"
+#include "format/WordBuffer.h"
 
 namespace tapeback {
 
@@ -72,7 +72,5 @@ private:
   uint64_t maxRaw;
   bool verify;
 };
-
-llvm::Error damagedBlock(llvm::StringRef what, const std::string &where);
 
 } // namespace tapeback

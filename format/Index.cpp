@@ -1,6 +1,7 @@
 // Parts of the index: made, found, checked.
 #include "format/Index.h"
 
+#include "format/Failure.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace tapeback {

@@ -90,6 +90,15 @@ const char *headerFault(const BlockHeader &header, uint32_t tapeTag) {
   return nullptr;
 }
 
+llvm::Error damagedBlock(llvm::StringRef what, const std::string &where) {
+  return failTape("damaged-block", what.str(), where, "Run: tapeback recover TAPE -o OUT");
+}
+
+llvm::Error badMessage(llvm::StringRef what, const std::string &where) {
+  return failTape("bad-message", "the block's content is not what its type says: " + what.str(), where,
+                  "Run: tapeback recover TAPE -o OUT");
+}
+
 llvm::Expected<FileHeader> parseFileHeader(llvm::ArrayRef<uint8_t> bytes, llvm::StringRef path) {
   FileHeader header;
   const size_t magicBytes = std::min(bytes.size(), fileMagic.size());

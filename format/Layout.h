@@ -115,6 +115,11 @@ const char *headerFault(const BlockHeader &header, uint32_t tapeTag);
 /// Checks the first bytes of a file. Codes: not-a-tape, damaged-header, newer-version.
 llvm::Expected<FileHeader> parseFileHeader(llvm::ArrayRef<uint8_t> bytes, llvm::StringRef path);
 
+/// Failures that many readers of blocks have in common: codes damaged-block (its bytes were changed) and
+/// bad-message (they were not, but say what cannot be).
+llvm::Error damagedBlock(llvm::StringRef what, const std::string &where);
+llvm::Error badMessage(llvm::StringRef what, const std::string &where);
+
 template <typename T>
 llvm::ArrayRef<uint8_t> bytesOf(const T &value) {
   return {reinterpret_cast<const uint8_t *>(&value), sizeof(T)};

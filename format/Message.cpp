@@ -5,11 +5,6 @@
 
 namespace tapeback {
 
-llvm::Error badMessage(llvm::StringRef what, const std::string &where) {
-  return failTape("bad-message", "the block's content is not what its type says: " + what.str(), where,
-                  "Run: tapeback recover TAPE -o OUT");
-}
-
 llvm::Error buildMessage(WordBuffer &buffer, size_t expectedBytes,
                          llvm::function_ref<void(capnp::MessageBuilder &)> fill,
                          llvm::function_ref<llvm::Error(llvm::ArrayRef<uint8_t>)> use) {

@@ -4,32 +4,13 @@
 
 #include "format/Failure.h"
 #include "format/Layout.h"
+#include "format/WordBuffer.h"
 #include "tape.capnp.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include <capnp/message.h>
 #include <capnp/serialize.h>
-#include <memory>
 
 namespace tapeback {
-
-/// Uninitialised, 8-byte aligned memory that only grows; Cap'n Proto reads in place from it.
-class WordBuffer {
-public:
-  /// At least `bytes`, contents undefined after growth.
-  llvm::MutableArrayRef<uint8_t> bytes(size_t bytes) {
-    const size_t words = (bytes + 7) / 8;
-    if (words > capacity) {
-      memory.reset(new uint64_t[words]);
-      capacity = words;
-    }
-    return {reinterpret_cast<uint8_t *>(memory.get()), bytes};
-  }
-  size_t capacityBytes() const { return capacity * 8; }
-
-private:
-  std::unique_ptr<uint64_t[]> memory;
-  size_t capacity = 0;
-};
 
 /// Builds one message and hands its flat bytes to `use`. `expectedBytes` is an estimate of the message's
 /// size: if it is high enough, nothing is copied. An error of `use`, or code "message-too-large".
@@ -44,22 +25,18 @@ template <typename Root>
 llvm::Error readMessage(llvm::ArrayRef<uint8_t> raw, const std::string &where,
                         llvm::function_ref<llvm::Error(typename Root::Reader)> read);
 
-llvm::Error badMessage(llvm::StringRef what, const std::string &where);
-
 inline llvm::StringRef toRef(capnp::Text::Reader text) {
   return {text.begin(), text.size()};
 }
 inline llvm::ArrayRef<uint8_t> toRef(capnp::Data::Reader data) {
   return {data.begin(), data.size()};
 }
-inline capnp::Text::Reader toText(llvm::StringRef text, std::string &holder) {
-  holder = text.str(); // Cap'n Proto wants the NUL at the end.
-  return {holder.c_str(), holder.size()};
-}
 
 template <typename Root>
 llvm::Error readMessage(llvm::ArrayRef<uint8_t> raw, const std::string &where,
                         llvm::function_ref<llvm::Error(typename Root::Reader)> read) {
+  if (raw.size() % sizeof(capnp::word) != 0)
+    return badMessage("its size is not a whole number of words", where);
   const size_t words = raw.size() / sizeof(capnp::word);
   capnp::ReaderOptions options;
   options.traversalLimitInWords = 2 * words + 64;

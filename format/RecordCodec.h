@@ -4,7 +4,8 @@
 
 #include "format/Columns.h"
 #include "format/Layout.h"
-#include "format/Message.h"
+#include "format/WordBuffer.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace tapeback {
 

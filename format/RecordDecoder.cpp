@@ -1,4 +1,5 @@
 // Messages to records. Untrusted: Cap'n Proto bounds what can be followed, this file checks what it means.
+#include "format/Message.h"
 #include "format/RecordCodec.h"
 
 #include <cstring>

@@ -1,4 +1,5 @@
 // Records to messages. Estimates of sizes only save a copy; a wrong one costs nothing else.
+#include "format/Message.h"
 #include "format/RecordCodec.h"
 
 #include <cstring>

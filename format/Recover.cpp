@@ -1,6 +1,7 @@
 // The second half of recovery: the blocks that were found, in order, written as a new tape. What is missing
 // between them is counted from their headers and written as Loss, and what referred to it is cut loose.
 #include "format/BlockOrder.h"
+#include "format/Failure.h"
 #include "format/Index.h"
 #include "format/PacketCodec.h"
 #include "format/RecoverScan.h"

@@ -1,6 +1,7 @@
 // Goes from block to block; where there is none, from sync marker to sync marker until there is one again.
 #include "format/RecoverScan.h"
 
+#include "format/Failure.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cstring>
 

@@ -1,6 +1,7 @@
 // Opening: header first (is it ours at all?), then the tail (is it whole?), then the footer.
 #include "format/TapeFile.h"
 
+#include "format/Failure.h"
 #include <cstring>
 
 namespace tapeback {

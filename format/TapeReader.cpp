@@ -3,6 +3,7 @@
 #include "format/TapeReader.h"
 
 #include "format/BlobCache.h"
+#include "format/Failure.h"
 #include "format/PacketCodec.h"
 #include "format/TapeFile.h"
 

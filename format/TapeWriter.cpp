@@ -3,6 +3,7 @@
 #include "format/TapeWriter.h"
 
 #include "format/Block.h"
+#include "format/Failure.h"
 #include "format/Index.h"
 #include "format/PacketCodec.h"
 #include "format/RecordCodec.h"

@@ -1,6 +1,7 @@
 // The verifier: one pass over the file that makes again everything the tape says about itself, and compares.
 #include "format/BlobCache.h"
 #include "format/BlockOrder.h"
+#include "format/Failure.h"
 #include "format/PacketCodec.h"
 #include "format/TapeFile.h"
 #include "format/TapeReader.h"
