@@ -144,10 +144,14 @@ function(tapeback_test name)
   tapeback_test_properties(${name} "${ARG_LABELS}" "${ARG_TIMEOUT}")
 endfunction()
 
-# tapeback_script_test(NAME script.py [LABELS …] [TIMEOUT s]): a Python script whose main is that of
-# tests/support/ScriptTest.py.
+# tapeback_script_test(NAME script.py [DEPENDS target …] [LABELS …] [TIMEOUT s]): a Python script whose main is that of
+# tests/support/ScriptTest.py. Building NAME builds what it needs.
 function(tapeback_script_test name script)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS;DEPENDS" ${ARGN})
+  add_custom_target(${name})
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script})
   set_tests_properties(${name} PROPERTIES

@@ -46,7 +46,7 @@ class Package(unittest.TestCase):
         run("cmake", "--build", cls.build)
 
     def test_layout(self):
-        for path in ("bin/tapeback", "bin/edu-exercise", "lib/libtapeback.so", "lib/tapeback/edu.so",
+        for path in ("bin/tapeback", "bin/edu-exercise", "lib/libtapeback.so", "lib/tapeback/tapeback-model-edu.so",
                      "include/tapeback.h", "include/tapeback_model.h", "include/tapeback/format/Packet.h",
                      "share/tapeback/descriptions/edu.yaml", "lib/cmake/tapeback/tapebackConfig.cmake"):
             self.assertTrue((self.prefix / path).exists(), path)
