@@ -1,0 +1,283 @@
+"""vfio: for real: Debian's kernel, its IOMMU and its VFIO in a virtual machine, on QEMU's edu behind PCIe root ports.
+
+One boot serves all: the guest runs the steps below and leaves what they wrote in the shared folder; the tests look at it
+afterwards, and replay on the host what was recorded in the machine.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "support")]
+import ScriptTest  # noqa: E402
+import VirtualMachine  # noqa: E402
+
+BUILD = ScriptTest.BUILD
+TAPEBACK = BUILD / "bin" / "tapeback"
+EXERCISE = BUILD / "bin" / "edu-exercise"
+OPERATIONS = 400
+FAULTS = ["dma-last-byte", "factorial", "irq-sticky", "liveness&after=20"]
+
+GUEST = r"""
+EDU=0000:01:00.0
+SPARE=0000:02:00.0
+OPS=@OPS@
+
+step() { # NAME COMMAND…: runs it, keeps its output and its exit code
+  name=$1; shift
+  "$@" >"$name.out" 2>"$name.err" </dev/null
+  echo $? >"$name.exit"
+  echo "@@step $name $(cat "$name.exit")"
+}
+bind() {
+  echo vfio-pci >/sys/bus/pci/devices/$1/driver_override
+  echo $1 >/sys/bus/pci/drivers_probe
+}
+
+step targets-before tapeback targets --json
+step not-bound tapeback replay host.tape --target vfio:$EDU --json
+step not-there tapeback replay host.tape --target vfio:0000:09:00.0 --json
+step sysfs-registers tapeback replay registers.tape --target pci-sysfs:$EDU --json
+bind $EDU
+bind $SPARE
+step targets tapeback targets --json
+step hal-vfio env TAPEBACK_VFIO_DEVICE=$EDU hal-vfio
+
+step record tapeback record --json --target vfio:$EDU -o vm.tape -- edu-exercise --seed 3 --ops $OPS
+step replay-own tapeback replay vm.tape --target vfio:$EDU --json
+step replay-host tapeback replay host.tape --target vfio:$EDU --json
+step record-intx tapeback record --json --target "vfio:$EDU?irq=intx" -o intx.tape -- edu-exercise --seed 4 --ops 100
+
+# State that a reset which does nothing leaves behind.
+step dirty env TAPEBACK_TARGET=vfio:$EDU edu-exercise --seed 9 --ops 40
+step lying-reset tapeback replay host.tape --target vfio:$EDU --json
+
+# Held by another process.
+tapeback record --target vfio:$EDU -o held.tape -- sh -c 'edu-exercise --ops 60; echo held >held.now; exec edu-exercise --ops 60' >held.out 2>&1 &
+held=$!
+step while-held sh -c 'while ! tapeback replay host.tape --target vfio:'$EDU' --json >busy.json 2>/dev/null; code=$?; do
+  grep -q device-busy busy.json && exit 0; done; exit 1'
+wait $held
+
+# Not root: no permission; too little memory that may be locked.
+chmod 755 /root
+step no-permission setuidgid nobody tapeback replay host.tape --target vfio:$EDU --json
+chown nobody /dev/vfio/vfio /dev/vfio/[0-9]*
+step memlock setuidgid nobody sh -c 'ulimit -l 8; exec tapeback replay host.tape --target vfio:'$EDU' --json'
+chown root /dev/vfio/vfio /dev/vfio/[0-9]*
+
+# The recorder killed in the middle of a recording.
+tapeback record --target vfio:$EDU -o killed.tape -- edu-exercise --seed 5 --ops 100000 >killed.out 2>&1 &
+recorder=$!
+while ! [ -s killed.tape.partial ]; do usleep 10000; done
+sleep 3
+kill -9 $recorder
+wait $recorder
+killall edu-exercise
+while pidof edu-exercise >/dev/null; do usleep 10000; done
+step recover-killed tapeback recover killed.tape.partial -o recovered.tape
+
+# With recording and without, in turns.
+i=0
+while [ $i -lt 5 ]; do
+  for mode in on off; do
+    start=$(cut -d' ' -f1 /proc/uptime)
+    if [ $mode = on ]; then
+      tapeback record --force --target vfio:$EDU -o turn.tape -- edu-exercise --seed 6 --ops 200 --gaps >turn.out 2>&1
+    else
+      TAPEBACK_TARGET=vfio:$EDU edu-exercise --seed 6 --ops 200 --gaps >turn.out 2>&1
+    fi
+    echo "$mode $? $start $(cut -d' ' -f1 /proc/uptime) $(grep gaps turn.out)" >>turns
+  done
+  i=$((i + 1))
+done
+echo "@@step turns 0"
+
+# Unplugged in the middle of a recording, then of a replay.
+tapeback record --json --target vfio:$SPARE -o unplug.tape -- sh -c 'echo >running.record; exec edu-exercise --seed 7 --ops 100000' >unplug.out 2>unplug.err &
+recorder=$!
+while ! [ -e running.record ]; do usleep 10000; done
+sleep 1
+echo "@@unplug"
+wait $recorder
+echo $? >unplug.exit
+echo "@@step unplug $(cat unplug.exit)"
+
+# Last: the machine itself is killed in the middle of a recording.
+tapeback record --target vfio:$EDU -o crash.tape -- edu-exercise --seed 8 --ops 100000 >crash.out 2>&1 &
+while ! [ -s crash.tape.partial ]; do usleep 10000; done
+sleep 3
+sync
+echo "@@crash"
+wait
+"""
+
+
+class VfioTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        reason = VirtualMachine.missing()
+        if reason:
+            raise unittest.SkipTest(f"no test machine: {reason}")
+        cls.folder = tempfile.TemporaryDirectory(prefix="tapeback-vfio-")
+        cls.share = pathlib.Path(cls.folder.name)
+        cls.run_("record", "--target", "qemu:edu", "-o", cls.share / "host.tape", "--", EXERCISE, "--seed", "2", "--ops", OPERATIONS)
+        cls.run_("record", "--target", "model:edu", "-o", cls.share / "registers.tape", "--", EXERCISE, "--seed", "2", "--ops", 100,
+                 "--only", "liveness,ident,factorial-poll")
+        image = VirtualMachine.buildImage(BUILD, extra=[BUILD / "bin" / "tests" / "hal-vfio"])
+        try:
+            script = GUEST.replace("@OPS@", str(OPERATIONS))
+            with VirtualMachine.Machine(image, cls.share, script, devices={"edu1": "edu", "edu2": "edu"}, seconds=420) as machine:
+                cls.console = machine.console
+                machine.waitFor("@@unplug")
+                machine.qmp("device_del", id="edu2")
+                machine.waitFor("@@crash")
+                machine.kill()
+        finally:
+            image.remove()
+
+    @classmethod
+    def tearDownClass(cls):
+        if hasattr(cls, "folder"):
+            if os.environ.get("TAPEBACK_KEEP"):
+                shutil.copytree(cls.folder.name, os.environ["TAPEBACK_KEEP"], dirs_exist_ok=True)
+            cls.folder.cleanup()
+
+    @staticmethod
+    def run_(*arguments, expect=0):
+        result = subprocess.run([TAPEBACK, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+        if expect is not None and result.returncode != expect:
+            raise AssertionError(f"tapeback {' '.join(map(str, arguments))} exited {result.returncode}, not {expect}:\n"
+                                 f"{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
+        return result
+
+    def text(self, name):
+        path = self.share / name
+        return path.read_text(errors="replace") if path.exists() else f"({name} is not there)\n" + "\n".join(self.console[-40:])
+
+    def exitOf(self, step):
+        return int(self.text(step + ".exit"))
+
+    def json(self, step):
+        return json.loads(self.text(step + ".out"))
+
+    def checkStep(self, step, expected):
+        self.assertEqual(self.exitOf(step), expected, f"{step}:\n{self.text(step + '.out')[-3000:]}\n{self.text(step + '.err')[-3000:]}")
+
+    def replayOnHost(self, tape, target, expect):
+        return json.loads(self.run_("replay", tape, "--target", target, "--json", expect=expect).stdout)
+
+    def test_tests_of_the_target_pass_in_the_machine(self):
+        self.checkStep("hal-vfio", 0)
+        closing = self.text("hal-vfio.out").strip().splitlines()[-1]
+        self.assertRegex(closing, r"[1-9]\d* passed, 0 failed")
+        for line in self.text("hal-vfio.out").splitlines():
+            if line.startswith("skipped"):
+                self.assertNotIn("no VFIO device", line)
+
+    def test_a_recording_from_the_machine_replays_everywhere(self):
+        self.checkStep("record", 0)
+        self.checkStep("replay-own", 0)
+        self.assertEqual(self.json("replay-own")["verdict"], "match")
+        for target in ("qemu:edu", "model:edu"):
+            self.assertEqual(self.replayOnHost(self.share / "vm.tape", target, 0)["verdict"], "match")
+
+    def test_interrupts_by_intx_make_the_same_tape(self):
+        self.checkStep("record-intx", 0)
+        self.assertEqual(self.replayOnHost(self.share / "intx.tape", "model:edu", 0)["verdict"], "match")
+
+    def test_a_recording_from_the_host_replays_in_the_machine(self):
+        self.checkStep("replay-host", 0)
+        self.assertEqual(self.json("replay-host")["verdict"], "match")
+
+    def test_windows_and_grades_are_those_of_a_recording_on_qemu(self):
+        same = self.share / "same.tape"
+        self.run_("record", "--force", "--target", "qemu:edu", "-o", same, "--", EXERCISE, "--seed", "3", "--ops", OPERATIONS)
+        there, here = (self.replayOnHost(tape, "model:edu", 0) for tape in (self.share / "vm.tape", same))
+        self.assertEqual(there["windows"], here["windows"])
+        self.assertEqual(there["packets"], here["packets"])
+        self.assertEqual(sum(there["grades"].values()), sum(here["grades"].values()))
+        self.assertEqual(there["grades"]["mismatch"], 0)
+
+    def test_each_fault_diverges_at_the_same_place_as_in_a_recording_on_qemu(self):
+        same = self.share / "faults.tape"
+        self.run_("record", "--force", "--target", "qemu:edu", "-o", same, "--", EXERCISE, "--seed", "3", "--ops", OPERATIONS)
+        for fault in FAULTS:
+            with self.subTest(fault):
+                target = "model:edu?fault=" + fault
+                there, here = (self.replayOnHost(tape, target, 1)["first_divergence"] for tape in (self.share / "vm.tape", same))
+                for key in ("window", "packet", "kind", "register", "field", "offset", "marker", "command"):
+                    self.assertEqual(there[key], here[key], key)
+
+    def test_the_reset_that_lies_is_told(self):
+        self.checkStep("dirty", 0)
+        output = self.json("lying-reset")
+        text = json.dumps(output["fingerprint"])
+        self.assertIn("LIVENESS", text)
+        self.assertNotEqual(output["fingerprint"], [])
+
+    def test_errors_name_their_cure(self):
+        for step, code, hint in (("not-bound", "not-bound", "driver_override"), ("not-there", "no-such-device", "targets"),
+                                 ("no-permission", "no-permission", "chown"), ("memlock", "memlock-limit", "ulimit")):
+            with self.subTest(step):
+                self.checkStep(step, 2)
+                error = self.json(step)["error"]
+                self.assertEqual(error["code"], code)
+                self.assertIn(hint, error["hint"])
+
+    def test_a_device_held_by_another_process(self):
+        self.checkStep("while-held", 0)
+        error = json.loads(self.text("busy.json"))["error"]
+        self.assertEqual(error["code"], "device-busy")
+        self.assertIn("process", error["message"])
+
+    def test_targets_says_what_can_be_driven(self):
+        self.checkStep("targets-before", 0)
+        self.checkStep("targets", 0)
+        before, after = self.text("targets-before.out"), self.text("targets.out")
+        self.assertIn("0000:01:00.0", before)
+        self.assertIn("not-bound", before)
+        self.assertIn("0000:01:00.0", after)
+
+    def test_registers_without_an_iommu(self):
+        self.checkStep("sysfs-registers", 0)
+
+    def test_the_recorder_killed(self):
+        self.assertIn(self.exitOf("recover-killed"), (0, 5))
+        self.run_("verify", self.share / "recovered.tape")
+        self.replayOnHost(self.share / "recovered.tape", "model:edu", 0)
+
+    def test_unplugged_in_the_middle(self):
+        output = self.json("unplug")
+        self.assertIn(self.exitOf("unplug"), (0, 5))
+        self.assertEqual(output["program"]["exit"], 3)  # edu-exercise: the target failed.
+        self.run_("verify", self.share / "unplug.tape")
+
+    def test_the_machine_killed_in_the_middle(self):
+        self.run_("recover", self.share / "crash.tape.partial", "-o", self.share / "crashed.tape", expect=None)
+        self.run_("verify", self.share / "crashed.tape")
+        info = json.loads(self.run_("info", self.share / "crashed.tape", "--json").stdout)
+        self.assertGreater(info["packets"], 0)
+        self.replayOnHost(self.share / "crashed.tape", "model:edu", 0)
+
+    def test_interleaved_runs_with_recording_on_and_off(self):
+        rows = [line.split() for line in self.text("turns").splitlines()]
+        self.assertEqual(len(rows), 10)
+        seconds = {"on": [], "off": []}
+        for mode, code, start, end, *_ in rows:
+            self.assertEqual(code, "0")
+            seconds[mode].append(float(end) - float(start))
+        for mode in seconds:
+            seconds[mode].sort()
+        on, off = seconds["on"][2], seconds["off"][2]
+        print(f"median of 5 runs: {on:.2f} s recorded, {off:.2f} s not: {on / off:.2f} times")
+        for row in rows:
+            print(" ".join(row))
+
+
+if __name__ == "__main__":
+    ScriptTest.main()
