@@ -54,8 +54,8 @@ std::vector<std::string> qemuArguments(const QemuOptions &options) {
       "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
   };
   if (options.time == QemuOptions::Time::Virtual) {
-    arguments.push_back("-icount");
-    arguments.push_back("shift=0,sleep=off");
+    arguments.emplace_back("-icount");
+    arguments.emplace_back("shift=0,sleep=off");
   }
   return arguments;
 }

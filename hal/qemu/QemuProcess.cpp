@@ -130,8 +130,8 @@ struct QemuProcess::Keeper {
 };
 
 void *QemuProcess::Keeper::run(void *argument) {
-  std::unique_ptr<std::shared_ptr<Keeper>> holder(static_cast<std::shared_ptr<Keeper> *>(argument));
-  std::shared_ptr<Keeper> self = *holder;
+  std::unique_ptr<std::shared_ptr<Keeper>> share(static_cast<std::shared_ptr<Keeper> *>(argument));
+  Keeper *self = share->get();
   // A bare clone is fork without the program's atfork handlers: nothing of the program's runs in the child.
   long child = ::syscall(SYS_clone, (unsigned long)(SIGCHLD), nullptr, nullptr, nullptr, nullptr);
   if (child == 0)
@@ -214,7 +214,7 @@ void QemuProcess::Keeper::drainOutput() {
 
 void QemuProcess::Keeper::reap() {
   siginfo_t info{};
-  int result;
+  int result = 0;
   do
     result = ::waitid(P_PID, id_t(pid), &info, WEXITED);
   while (result < 0 && errno == EINTR);
@@ -266,12 +266,13 @@ llvm::Expected<std::unique_ptr<QemuProcess>> QemuProcess::start(const QemuLaunch
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  auto holder = std::make_unique<std::shared_ptr<Keeper>>(keeper);
-  int error = ::pthread_create(&keeper->thread, nullptr, Keeper::run, holder.get());
+  auto *share = new std::shared_ptr<Keeper>(keeper); // The thread's, once there is one.
+  int error = ::pthread_create(&keeper->thread, nullptr, Keeper::run, share);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error)
+  if (error) {
+    delete share;
     return failSystem("no-thread", std::string("cannot start a thread: ") + std::strerror(error));
-  (void)holder.release(); // The thread's now.
+  }
 
   std::unique_ptr<QemuProcess> process(new QemuProcess(keeper));
   std::unique_lock lock(keeper->mutex);
