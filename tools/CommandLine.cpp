@@ -1,5 +1,6 @@
 #include "tools/CommandLine.h"
 #include "format/Failure.h"
+#include "format/Text.h"
 #include "tools/Report.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -91,19 +92,36 @@ Error fromLlvm(StringRef text, StringRef program, const std::string &seeHelp) {
   std::string option;
   if (line.consume_front("for the ")) {
     auto [name, rest] = line.split(" option: ");
-    option = "option " + name.str() + ": ";
+    option = "option " + dashed(name.ltrim("-")) + ": ";
     line = rest;
   }
-  line.consume_back("!");
+  if (line.contains("must be specified at least once"))
+    return failUsage("missing-option", option.substr(0, option.size() - 2) + " is required", "command line",
+                     "see " + seeHelp);
   if (line.consume_front("Cannot find option named "))
-    return failUsage("bad-option-value", option + "there is no value " + line.str(), "command line",
-                     seeHelp + " lists the values");
-  if (line.empty())
-    line = "the command line could not be understood";
-  return failUsage("bad-option-value", option + line.str(), "command line", seeHelp);
+    return failUsage("bad-option-value", option + "there is no value " + line.rtrim('!').str(),
+                     "command line", seeHelp + " lists the values");
+  // The names of C++ types are no business of a user's.
+  line = line.take_until([](char c) { return c == '!'; });
+  std::string message = line.str();
+  if (size_t at = line.find(" value invalid for "); at != StringRef::npos)
+    message = line.take_front(at).str() + " is not a number that fits here";
+  else if (at = line.find(" is invalid value for boolean"); at != StringRef::npos)
+    message = line.take_front(at).str() + " is neither true nor false";
+  if (message.empty())
+    message = "the command line could not be understood";
+  return failUsage("bad-option-value", option + message, "command line", "see " + seeHelp);
 }
 
 } // namespace
+
+bool NumberParser::parse(cl::Option &option, StringRef, StringRef text, unsigned long long &value) {
+  Expected<uint64_t> number = parseNumber(text);
+  if (!number)
+    return option.error(toFailure(number.takeError()).message);
+  value = *number;
+  return false;
+}
 
 bool asksForJson(ArrayRef<const char *> args) {
   for (StringRef arg : args) {
@@ -241,11 +259,10 @@ Error CommandLine::parseInto(ArrayRef<const char *> args) {
   }
   if (!parsed)
     return fromLlvm(captured, program, seeHelp);
-  // Aliases count for the option they stand for, so this waits until llvm::cl has seen them.
+  // Again, now that llvm::cl knows which option an alias stands for; it would let the last one win.
   for (const cl::Option *option : options)
-    if (required(*option) && !option->getNumOccurrences())
-      return usage("missing-option", "option '" + dashed(option->ArgStr) + "' is required",
-                   "usage: " + program + " " + help.usage);
+    if (option->getNumOccurrences() > 1 && !repeatable(*option))
+      return usage("repeated-option", "option '" + dashed(option->ArgStr) + "' is given twice");
   return Error::success();
 }
 
@@ -257,12 +274,12 @@ void CommandLine::printHelp() const {
     os << "\n" << help.description;
   os << "\noptions:\n";
   std::vector<cl::Option *> options = ownOptions();
-  size_t width = 10;
+  size_t width = 13; // That of --help.
   for (const cl::Option *option : options)
     width = std::max(width, option->getOptionWidth());
   for (const cl::Option *option : options)
     option->printOptionInfo(width);
-  os << "  --help" << std::string(width > 8 ? width - 8 : 1, ' ') << "- Print this text\n";
+  os << "  --help" << std::string(width - 11, ' ') << " - Print this text\n";
   os << "\nexamples:\n" << help.examples;
   os << "\nexit codes:\n" << (help.exitCodes ? help.exitCodes : contractExitCodes);
 }

@@ -2,7 +2,7 @@
 //
 //   int runShow(llvm::ArrayRef<const char *> args) {
 //     cl::opt<std::string> tape(cl::Positional, cl::Required, cl::desc("TAPE"));
-//     cl::opt<unsigned> limit("limit", cl::desc("Stop after this many"), cl::value_desc("N"), cl::init(100));
+//     NumberOption limit("limit", cl::desc("Stop after this many"), cl::value_desc("N"), cl::init(100));
 //     CommandLine line({"show", "One line of what it does", "TAPE [options]", "Paragraphs …",
 //                       "  tapeback show a.tape --limit 5\n"});
 //     if (std::optional<int> exit = line.parse(args))
@@ -63,6 +63,13 @@ private:
   llvm::cl::opt<bool> jsonFlag{
       "json", llvm::cl::desc("Write exactly one JSON object to standard output, also on error")};
 };
+
+/// Numbers as everywhere in Tapeback: 0x…, 1_000, and no "010", which llvm::cl takes for eight.
+struct NumberParser : llvm::cl::parser<unsigned long long> {
+  using llvm::cl::parser<unsigned long long>::parser;
+  bool parse(llvm::cl::Option &option, llvm::StringRef name, llvm::StringRef text, unsigned long long &value);
+};
+using NumberOption = llvm::cl::opt<uint64_t, false, NumberParser>;
 
 /// True if "--json" is among the arguments before "--": bad usage must be reported as JSON before parsing
 /// succeeded.

@@ -17,7 +17,7 @@ struct FilterOptions {
   std::vector<std::string> kinds;     ///< Names, or "unknown" for kinds of a later version.
   std::vector<std::string> registers; ///< Names, or "space+offset".
   std::optional<std::string> device;  ///< Number or alias.
-  std::optional<unsigned> thread;
+  std::optional<uint64_t> thread;
 };
 
 /// Class Usage if a name means nothing on this tape; the hint says what there is.

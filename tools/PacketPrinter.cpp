@@ -387,23 +387,48 @@ Error PacketPrinter::writeText(raw_ostream &os, uint64_t ordinal, uint64_t windo
 //===-- JSON
 //---------------------------------------------------------------------------------------------------===//
 
+Expected<PacketPrinter::Fetched> PacketPrinter::fetch(const Packet &packet, const PacketExtra &extra) {
+  const KindShape &shape = shapeOf(packet.kind);
+  Fetched fetched;
+  if (shape.uses & KindShape::Name) {
+    Expected<std::string> text = name(extra);
+    if (!text)
+      return text.takeError();
+    fetched.name = std::move(*text);
+  } else if ((shape.uses & KindShape::Payload) && extra.payload && payload != Payload::None) {
+    Expected<ArrayRef<uint8_t>> content = reader.blob(extra.payload);
+    if (!content)
+      return content.takeError();
+    fetched.content = *content;
+  }
+  return fetched;
+}
+
 Error PacketPrinter::writeJson(json::OStream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
                                const PacketExtra &extra) {
-  // What can fail comes first, so that an object that was begun is finished.
+  Expected<Fetched> fetched = fetch(packet, extra);
+  if (!fetched)
+    return fetched.takeError();
+  writeObject(os, ordinal, window, packet, extra, *fetched);
+  return Error::success();
+}
+
+Error PacketPrinter::writeJsonLine(raw_ostream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
+                                   const PacketExtra &extra) {
+  Expected<Fetched> fetched = fetch(packet, extra);
+  if (!fetched)
+    return fetched.takeError();
+  json::OStream object(os);
+  writeObject(object, ordinal, window, packet, extra, *fetched);
+  object.flush();
+  os << "\n";
+  return Error::success();
+}
+
+void PacketPrinter::writeObject(json::OStream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
+                                const PacketExtra &extra, const Fetched &fetched) {
   const KindShape &shape = shapeOf(packet.kind);
-  std::string text;
-  ArrayRef<uint8_t> content;
-  if (shape.uses & KindShape::Name) {
-    Expected<std::string> read = name(extra);
-    if (!read)
-      return read.takeError();
-    text = std::move(*read);
-  } else if ((shape.uses & KindShape::Payload) && extra.payload && payload != Payload::None) {
-    Expected<ArrayRef<uint8_t>> read = reader.blob(extra.payload);
-    if (!read)
-      return read.takeError();
-    content = *read;
-  }
+  const ArrayRef<uint8_t> content = fetched.content;
   const Description *known = description(packet.device);
   const RegisterDescription *reg = registerOf(packet);
   os.object([&] {
@@ -428,7 +453,7 @@ Error PacketPrinter::writeJson(json::OStream &os, uint64_t ordinal, uint64_t win
           os.value(flag.name);
     });
     if (shape.uses & KindShape::Name)
-      os.attribute("name", json::fixUTF8(text));
+      os.attribute("name", json::fixUTF8(fetched.name));
     if (shape.uses & KindShape::Space)
       os.attribute("space", json::fixUTF8(spaceName(packet.space)));
     if (packet.kind == PacketKind::Interrupt)
@@ -486,7 +511,6 @@ Error PacketPrinter::writeJson(json::OStream &os, uint64_t ordinal, uint64_t win
       }
     }
   });
-  return Error::success();
 }
 
 } // namespace tapeback

@@ -37,6 +37,9 @@ public:
   /// One object. At most `maxJsonPayload` bytes of payload, with "payload_truncated": true if there are more.
   llvm::Error writeJson(llvm::json::OStream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
                         const PacketExtra &extra);
+  /// The same as one line, for streams of lines. Nothing is written on error.
+  llvm::Error writeJsonLine(llvm::raw_ostream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
+                            const PacketExtra &extra);
   static constexpr size_t maxJsonPayload = 1 << 20;
   static constexpr size_t previewBytes = 16;
 
@@ -56,6 +59,14 @@ private:
     std::unique_ptr<Description> description;
   };
 
+  /// What has to be fetched, and may fail, before an object is begun. `content` is the reader's.
+  struct Fetched {
+    std::string name;
+    llvm::ArrayRef<uint8_t> content;
+  };
+  llvm::Expected<Fetched> fetch(const Packet &packet, const PacketExtra &extra);
+  void writeObject(llvm::json::OStream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
+                   const PacketExtra &extra, const Fetched &fetched);
   uint64_t nanoseconds(const Packet &packet, uint64_t ticks) const;
   std::string place(const Packet &packet);
   std::string fields(const Packet &packet);

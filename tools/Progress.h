@@ -22,6 +22,11 @@ public:
     if (enabled && (++calls & 0xff) == 0)
       draw(done);
   }
+  /// The same for callers that have a pace of their own.
+  void show(uint64_t done) {
+    if (enabled)
+      draw(done);
+  }
 
 private:
   void draw(uint64_t done);

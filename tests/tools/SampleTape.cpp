@@ -77,11 +77,9 @@ private:
             ? bar0
             : 0;
     packet.flags = flags;
-    if (!name.empty()) {
+    if (!name.empty())
       extra.payload =
           must(writer->blob(ArrayRef(reinterpret_cast<const uint8_t *>(name.data()), name.size())));
-      extra.length = name.size();
-    }
     must(writer->append(packet, extra));
   }
 

@@ -40,7 +40,7 @@ const std::map<std::string, std::vector<std::string>> &goodArguments() {
   return table;
 }
 
-size_t count(StringRef text, StringRef what) {
+size_t countOf(StringRef text, StringRef what) {
   return text.count(what);
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("an unknown verb is answered with the one that was meant") {
     CHECK_MESSAGE(result.exited(2), result);
     CHECK(result.out.empty());
     CHECK_MESSAGE(StringRef(result.err).contains("did you mean '" + std::string(meant) + "'?"), result);
-    CHECK(count(result.err, "error: ") == 1);
+    CHECK(countOf(result.err, "error: ") == 1);
   }
   RunResult nothing = runTapeback({"entirely-different"});
   CHECK(nothing.exited(2));
@@ -177,7 +177,7 @@ TEST_CASE("bad usage exits 2 with one message, and says nothing on standard outp
       args.insert(args.end(), good->second.begin(), good->second.end());
       RunResult result = runTapeback(args);
       CHECK_MESSAGE(result.exited(2), result);
-      CHECK_MESSAGE(count(result.err, "error: ") == 1, result);
+      CHECK_MESSAGE(countOf(result.err, "error: ") == 1, result);
       CHECK_MESSAGE(StringRef(result.err).starts_with("tapeback " + verb + ": error: "), result);
       CHECK_MESSAGE(StringRef(result.err).contains(bad.says), result);
       CHECK_MESSAGE(StringRef(result.err).contains("--help"), result);
@@ -209,17 +209,17 @@ TEST_CASE("what is missing or too much is named") {
   CHECK(StringRef(extra.err).contains("unexpected argument 'b'"));
   RunResult option = runTapeback({"recover", "a"});
   CHECK(option.exited(2));
-  CHECK_MESSAGE(StringRef(option.err).contains("option '--output' is required"), option);
+  CHECK_MESSAGE(StringRef(option.err).contains("option --output is required"), option);
   RunResult value = runTapeback({"recover", "a", "-o"});
   CHECK(value.exited(2));
   CHECK(StringRef(value.err).contains("option '-o' needs a value"));
   RunResult number = runTapeback({"dump", "a", "--limit", "many"});
   CHECK(number.exited(2));
   CHECK_MESSAGE(StringRef(number.err).contains("option --limit"), number);
-  CHECK(count(number.err, "error: ") == 1);
+  CHECK(countOf(number.err, "error: ") == 1);
   RunResult twice = runTapeback({"recover", "a", "-o", "b", "--output", "c"});
   CHECK_MESSAGE(twice.exited(2), twice);
-  CHECK(count(twice.err, "error: ") == 1);
+  CHECK(countOf(twice.err, "error: ") == 1);
   CHECK_MESSAGE(StringRef(twice.err).contains("twice"), twice);
 }
 

@@ -123,9 +123,9 @@ int runDump(ArrayRef<const char *> args) {
                                   cl::value_desc("NAMES"), cl::CommaSeparated);
   cl::opt<std::string> device(
       "device", cl::desc("Only this device, by number or by the program's name for it"), cl::value_desc("D"));
-  cl::opt<unsigned> thread("thread", cl::desc("Only this thread of the program"), cl::value_desc("N"));
-  cl::opt<uint64_t> limit("limit", cl::desc("Stop after N packets (--json: 10000 unless given)"),
-                          cl::value_desc("N"));
+  NumberOption thread("thread", cl::desc("Only this thread of the program"), cl::value_desc("N"));
+  NumberOption limit("limit", cl::desc("Stop after N packets (--json: 10000 unless given)"),
+                     cl::value_desc("N"));
   cl::opt<std::string> form("format", cl::desc("text or jsonl"), cl::value_desc("FORM"), cl::init("text"));
   cl::opt<std::string> payload(
       "payload", cl::desc("Contents of memory: none, preview (first 16 bytes) or hex (all of it)"),
@@ -160,7 +160,7 @@ int runDump(ArrayRef<const char *> args) {
   if (device.getNumOccurrences())
     wanted.device = device;
   if (thread.getNumOccurrences())
-    wanted.thread = thread;
+    wanted.thread = uint64_t(thread);
   Expected<PacketFilter> filter = PacketFilter::make(wanted, reader, printer);
   if (!filter)
     return report.fail(filter.takeError());
@@ -188,24 +188,18 @@ int runDump(ArrayRef<const char *> args) {
     head.flush();
     outs() << "\n";
   }
-  Error error = forEachPacket(reader, part, *filter,
-                              [&](uint64_t ordinal, uint64_t window, const Packet &packet,
-                                  const PacketExtra &extra) -> Expected<bool> {
-                                if (shown == most || standardOutputGone())
-                                  return false;
-                                ++shown;
-                                if (form == "text") {
-                                  if (Error bad = printer.writeText(outs(), ordinal, window, packet, extra))
-                                    return bad;
-                                  return true;
-                                }
-                                json::OStream os(outs());
-                                if (Error bad = printer.writeJson(os, ordinal, window, packet, extra))
-                                  return bad;
-                                os.flush();
-                                outs() << "\n";
-                                return true;
-                              });
+  Error error = forEachPacket(
+      reader, part, *filter,
+      [&](uint64_t ordinal, uint64_t window, const Packet &packet,
+          const PacketExtra &extra) -> Expected<bool> {
+        if (shown == most || standardOutputGone())
+          return false;
+        ++shown;
+        if (Error bad = form == "text" ? printer.writeText(outs(), ordinal, window, packet, extra)
+                                       : printer.writeJsonLine(outs(), ordinal, window, packet, extra))
+          return bad;
+        return true;
+      });
   for (const std::string &warning : printer.takeWarnings())
     report.warn(warning);
   if (error) {

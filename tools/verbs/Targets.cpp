@@ -9,6 +9,11 @@
 #include "tools/Report.h"
 #include "tools/Verb.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include <cerrno>
+#include <cstring>
+#include <unistd.h>
 
 using namespace llvm;
 
@@ -65,22 +70,69 @@ std::vector<Instance> qemuInstances() {
   return result;
 }
 
+/// PCI addresses that are entries of a directory of sysfs, sorted.
+std::vector<std::string> pciAddresses(const char *directory) {
+  std::vector<std::string> result;
+  std::error_code ec;
+  for (sys::fs::directory_iterator it(directory, ec), end; it != end && !ec; it.increment(ec)) {
+    StringRef name = sys::path::filename(it->path());
+    if (name.size() >= 12 && name[4] == ':' && name[7] == ':' && name[10] == '.')
+      result.push_back(name.str());
+  }
+  sort(result);
+  return result;
+}
+
+std::vector<Instance> vfioInstances() {
+  std::vector<Instance> result;
+  for (const std::string &address : pciAddresses("/sys/bus/pci/drivers/vfio-pci")) {
+    std::optional<Failure> problem;
+    if (access("/dev/vfio/vfio", R_OK | W_OK))
+      problem = Failure(FailureClass::Target, "vfio-not-usable",
+                        std::string("/dev/vfio/vfio: ") + std::strerror(errno), address,
+                        "load the module vfio and give this user access to /dev/vfio");
+    result.push_back({"vfio:" + address, "", std::move(problem)});
+  }
+  return result;
+}
+
+std::vector<Instance> sysfsInstances() {
+  std::vector<Instance> result;
+  for (const std::string &address : pciAddresses("/sys/bus/pci/devices")) {
+    std::optional<Failure> problem;
+    std::string bar = "/sys/bus/pci/devices/" + address + "/resource0";
+    if (access(bar.c_str(), R_OK | W_OK))
+      problem = Failure(FailureClass::Target, "sysfs-not-usable", bar + ": " + std::strerror(errno), address,
+                        "the device needs a memory BAR, and this user root's rights");
+    result.push_back({"pci-sysfs:" + address, "", std::move(problem)});
+  }
+  return result;
+}
+
 /// One row per scheme whose instances can be found without opening any. Others have syntax and summary only.
 struct InstanceFinder {
   const char *scheme;
   std::vector<Instance> (*find)();
+  const char *none; ///< What to say if there are none.
 };
 constexpr InstanceFinder finders[] = {
-    {"null", nullInstances},
-    {"model", modelInstances},
-    {"qemu", qemuInstances},
+    {"null", nullInstances, ""},
+    {"model", modelInstances, "no model plugin is installed; a path to one can be given"},
+    {"qemu", qemuInstances, "no device of QEMU is known"},
+    {"vfio", vfioInstances, "no PCI device is bound to the driver vfio-pci here"},
+    {"pci-sysfs", sysfsInstances, "no PCI device can be seen in /sys here"},
 };
 
-std::vector<Instance> instancesOf(StringRef scheme) {
+const InstanceFinder *finderOf(StringRef scheme) {
   for (const InstanceFinder &finder : finders)
     if (scheme == finder.scheme)
-      return finder.find();
-  return {};
+      return &finder;
+  return nullptr;
+}
+
+std::vector<Instance> instancesOf(StringRef scheme) {
+  const InstanceFinder *finder = finderOf(scheme);
+  return finder ? finder->find() : std::vector<Instance>();
 }
 
 int listSchemes(Report &report) {
@@ -114,8 +166,8 @@ int listSchemes(Report &report) {
   for (const TargetScheme &scheme : targetSchemes()) {
     outs() << scheme.syntax << "\n    " << scheme.summary << "\n";
     std::vector<Instance> instances = instancesOf(scheme.scheme);
-    if (instances.empty())
-      outs() << "    nothing of this kind is installed here\n";
+    if (const InstanceFinder *finder = finderOf(scheme.scheme); finder && instances.empty())
+      outs() << "    " << finder->none << "\n";
     for (const Instance &instance : instances) {
       outs() << "    " << left_justify(instance.uri, 16)
              << (instance.problem ? " cannot be driven: " : " can be driven")

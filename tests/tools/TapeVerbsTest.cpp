@@ -1,0 +1,404 @@
+// info, dump, verify and recover on tapes that are what they should be.
+#include "format/Failure.h"
+#include "format/TapeReader.h"
+#include "tests/tools/RunJson.h"
+#include "tests/tools/SampleTape.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+using namespace llvm;
+using namespace tapeback;
+using namespace tapeback::test;
+
+namespace {
+
+/// A directory with "a.tape" in it.
+struct Sample {
+  ScratchDirectory scratch;
+  TapeSummary summary;
+  explicit Sample(const SampleOptions &options = {}) : summary(writeSampleTape(path(), options)) {}
+  std::string path() const { return scratch.file("a.tape"); }
+};
+
+std::vector<std::string> lines(StringRef text) {
+  SmallVector<StringRef> pieces;
+  text.split(pieces, '\n', -1, /*KeepEmpty=*/false);
+  return {pieces.begin(), pieces.end()};
+}
+
+/// The packets that `dump` with these arguments lists, by ordinal.
+std::vector<int64_t> dumped(const std::string &path, std::vector<std::string> args) {
+  args.insert(args.begin(), {"dump", path});
+  JsonResult result = runJson(args);
+  CHECK_MESSAGE(result.run.exited(0), result.run);
+  std::vector<int64_t> ordinals;
+  if (const json::Array *packets = result.object.getArray("packets"))
+    for (const json::Value &packet : *packets)
+      ordinals.push_back(packet.getAsObject()->getInteger("packet").value_or(-1));
+  // The same through the other machine form.
+  args.insert(args.end(), {"--format", "jsonl"});
+  RunResult stream = runTapeback(args);
+  CHECK_MESSAGE(stream.exited(0), stream);
+  std::vector<int64_t> streamed;
+  for (const std::string &line : lines(stream.out)) {
+    Expected<json::Value> value = json::parse(line);
+    REQUIRE_MESSAGE(bool(value), line);
+    if (streamed.empty() && value->getAsObject()->get("schema"))
+      continue;
+    streamed.push_back(value->getAsObject()->getInteger("packet").value_or(-1));
+  }
+  CHECK(streamed == ordinals);
+  return ordinals;
+}
+
+using Ordinals = std::vector<int64_t>;
+
+Ordinals steps(std::initializer_list<uint64_t> wanted, unsigned operations = 3) {
+  Ordinals result;
+  for (unsigned i = 0; i < operations; ++i)
+    for (uint64_t step : wanted)
+      result.push_back(int64_t(samplePacket(i, step)));
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("info says what is on the tape") {
+  Sample sample;
+  JsonResult info = runJson({"info", sample.path(), "--keyframes"});
+  CHECK_MESSAGE(info.run.exited(0), info.run);
+  CHECK(info.run.err.empty());
+  CHECK(info.text("root") == toHex(sample.summary.root));
+  CHECK(info.number("packets") == int64_t(sample.summary.packets));
+  CHECK(info.number("windows") == int64_t(sample.summary.windows));
+  CHECK(info.number("format_version") == 1);
+  CHECK(info.number("file_bytes") == int64_t(readWholeFile(sample.path()).size()));
+  CHECK(info.number("failed_checks") == 1);
+  CHECK(info.number("pending") == 1);
+  REQUIRE(info.at("manifest"));
+  CHECK(info.at("manifest")->getString("workload") == "sample");
+  REQUIRE(info.at("packets_by_kind"));
+  CHECK(info.at("packets_by_kind")->getInteger("marker") == 3);
+  CHECK(info.at("packets_by_kind")->getInteger("register-read") == 4);
+  CHECK(info.at("packets_by_kind")->get("submit") == nullptr);
+  REQUIRE(info.object.getArray("devices"));
+  const json::Object *device = (*info.object.getArray("devices"))[0].getAsObject();
+  CHECK(device->getString("alias") == "edu");
+  CHECK(device->getString("target") == "model:edu");
+  REQUIRE(info.at("outcome"));
+  CHECK(info.at("outcome")->getString("kind") == "failed");
+  REQUIRE(info.at("program"));
+  CHECK(info.at("program")->getInteger("exit") == 1);
+  REQUIRE(info.at("signature"));
+  CHECK(info.at("signature")->getString("name") == "liveness");
+  CHECK(info.at("signature")->getInteger("occurrence") == 3);
+
+  JsonResult quick = runJson({"info", sample.path(), "--quick"});
+  CHECK(quick.run.exited(0));
+  CHECK(quick.text("root") == toHex(sample.summary.root));
+  CHECK(quick.at("packets_by_kind") == nullptr);
+
+  RunResult text = runTapeback({"info", sample.path()});
+  CHECK(text.exited(0));
+  CHECK(StringRef(text.out).contains(toHex(sample.summary.root)));
+  CHECK(StringRef(text.out).contains("register-read     4"));
+  // What comes from a tape cannot command the terminal.
+  CHECK_FALSE(StringRef(text.out).contains("\x1b"));
+  CHECK(StringRef(text.out).contains("\\x1b[31m"));
+}
+
+TEST_CASE("info counts losses and unknown kinds") {
+  SampleOptions options;
+  options.loss = options.unknownKind = true;
+  options.failing = false;
+  Sample sample(options);
+  JsonResult info = runJson({"info", sample.path()});
+  CHECK_MESSAGE(info.run.exited(0), info.run);
+  REQUIRE(info.at("losses"));
+  CHECK(info.at("losses")->getInteger("ring-full") == 12);
+  CHECK(info.at("packets_by_kind")->getInteger("unknown-200") == 1);
+  CHECK(info.object.get("signature")->kind() == json::Value::Null);
+  CHECK(info.at("outcome")->getString("kind") == "passed");
+}
+
+TEST_CASE("dump shows every packet, in order, however it is asked") {
+  SampleOptions options;
+  options.loss = options.unknownKind = true;
+  Sample sample(options);
+  Ordinals all;
+  for (uint64_t i = 0; i < sample.summary.packets; ++i)
+    all.push_back(int64_t(i));
+  CHECK(dumped(sample.path(), {}) == all);
+  RunResult text = runTapeback({"dump", sample.path()});
+  CHECK(text.exited(0));
+  CHECK(text.err.empty());
+  REQUIRE(lines(text.out).size() == all.size());
+  for (size_t i = 0; i < all.size(); ++i)
+    CHECK(StringRef(lines(text.out)[i]).starts_with("p" + std::to_string(i) + " "));
+}
+
+TEST_CASE("dump names registers, fields, activities and interrupts from the tape's own description") {
+  Sample sample;
+  std::string text = runTapeback({"dump", sample.path(), "--range", "@op#1"}).out;
+  for (const char *part :
+       {"marker         \"op\"", "LIVENESS (bar0+0x4) <- 0x1234",
+        "STATUS (bar0+0x20) -> 0x81 COMPUTING=0x1 IRQ_ON_FACTORIAL=0x1",
+        "DMA_CMD (bar0+0x98) until & 0x1 == 0x0 within 1 s: 0x0 RUN=0x0", "after 3 reads",
+        "to device 0x40000 from 0x1000, 40 bytes (dma)", "vector 0 (msi) within 5 ms: came, 1 pending",
+        "oracle         \"liveness\" holds: 0x81, expected 0x81", "|a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0..."})
+    CHECK_MESSAGE(StringRef(text).contains(part), part << "\n" << text);
+  CHECK(StringRef(runTapeback({"dump", sample.path(), "--kind", "oracle"}).out)
+            .contains("FAILED: 0x80, expected 0x81"));
+  JsonResult one = runJson({"dump", sample.path(), "--range", "p4"});
+  const json::Object *packet = (*one.object.getArray("packets"))[0].getAsObject();
+  CHECK(packet->getString("kind") == "register-read");
+  CHECK(packet->getString("register") == "STATUS");
+  CHECK(packet->getString("space") == "bar0");
+  CHECK(packet->getString("address") == "0x20");
+  CHECK(packet->getString("value") == "0x81");
+  CHECK(packet->getInteger("width") == 4);
+  CHECK(packet->getObject("fields")->getString("IRQ_ON_FACTORIAL") == "0x1");
+
+  SampleOptions options;
+  options.description = false;
+  Sample plain(options);
+  std::string numbers = runTapeback({"dump", plain.path(), "--range", "@op#1"}).out;
+  CHECK(StringRef(numbers).contains("register-read  bar0+0x20 -> 0x81"));
+  CHECK_FALSE(StringRef(numbers).contains("STATUS"));
+}
+
+TEST_CASE("dump filters by kind") {
+  Sample sample;
+  CHECK(dumped(sample.path(), {"--kind", "register-write"}) == steps({1}));
+  CHECK(dumped(sample.path(), {"--kind", "poll,oracle"}) == steps({3, 8}));
+  CHECK(dumped(sample.path(), {"--kind", "poll", "--kind", "oracle"}) == steps({3, 8}));
+  CHECK(dumped(sample.path(), {"--kind", "submit"}).empty());
+  CHECK(dumped(sample.path(), {"--kind", "unknown"}).empty());
+  SampleOptions options;
+  options.unknownKind = true;
+  Sample odd(options);
+  CHECK(dumped(odd.path(), {"--kind", "unknown"}) == Ordinals{int64_t(samplePacket(3, 0))});
+  CHECK(StringRef(runTapeback({"dump", odd.path(), "--kind", "unknown"}).out).contains("unknown-200"));
+  RunResult bad = runTapeback({"dump", sample.path(), "--kind", "register-raed"});
+  CHECK_MESSAGE(bad.exited(2), bad);
+  CHECK(StringRef(bad.err).contains("did you mean 'register-read'?"));
+  RunResult none = runTapeback({"dump", sample.path(), "--kind", "submit"});
+  CHECK(none.exited(0));
+  CHECK(none.out.empty());
+  CHECK(StringRef(none.err).contains("no packet passes"));
+}
+
+TEST_CASE("dump filters by range") {
+  Sample sample;
+  CHECK(dumped(sample.path(), {"--range", "p3..p5"}) == Ordinals{3, 4, 5});
+  CHECK(dumped(sample.path(), {"--range", "@op#2"}) == [&] {
+    Ordinals all;
+    for (uint64_t step = 0; step < samplePerOperation; ++step)
+      all.push_back(int64_t(samplePacket(1, step)));
+    return all;
+  }());
+  CHECK(dumped(sample.path(), {"--range", "@op#2", "--kind", "marker"}) ==
+        Ordinals{int64_t(samplePacket(1, 0))});
+  CHECK(dumped(sample.path(), {"--range", "end"}) == Ordinals{int64_t(sample.summary.packets - 1)});
+  for (const char *bad : {"w99", "p99..end", "@op#4", "@none", "w1..w0", "", "x"}) {
+    JsonResult result = runJson({"dump", sample.path(), "--range", bad});
+    CHECK_MESSAGE(result.run.exited(2), result.run);
+  }
+}
+
+TEST_CASE("dump filters by register, name or place, and only register accesses pass") {
+  Sample sample;
+  CHECK(dumped(sample.path(), {"--register", "STATUS"}) == steps({2}));
+  CHECK(dumped(sample.path(), {"--register", "STATUS,LIVENESS"}) == steps({1, 2}));
+  CHECK(dumped(sample.path(), {"--register", "bar0+0x20"}) == steps({2}));
+  CHECK(dumped(sample.path(), {"--register", "bar0+0x23"}) == steps({2})); // Its last byte.
+  CHECK(dumped(sample.path(), {"--register", "bar0+0x24"}).empty());
+  CHECK(dumped(sample.path(), {"--register", "FACTORIAL"}) == Ordinals{int64_t(samplePacket(3, 0))});
+  CHECK(dumped(sample.path(), {"--register", "DMA_CMD", "--kind", "poll", "--range", "@op#3"}) ==
+        Ordinals{int64_t(samplePacket(2, 3))});
+  for (auto [name, hint] : {std::pair("STATSU", "did you mean 'STATUS'?"),
+                            std::pair("bar9+0", "did you mean 'bar0'?"), std::pair("bar0+x", "bar0+0x20")}) {
+    RunResult bad = runTapeback({"dump", sample.path(), "--register", name});
+    CHECK_MESSAGE(bad.exited(2), bad);
+    CHECK_MESSAGE(StringRef(bad.err).contains(hint), bad);
+  }
+  SampleOptions options;
+  options.description = false;
+  Sample plain(options);
+  RunResult bad = runTapeback({"dump", plain.path(), "--register", "STATUS"});
+  CHECK(bad.exited(2));
+  CHECK(StringRef(bad.err).contains("no description"));
+  CHECK(dumped(plain.path(), {"--register", "bar0+0x20"}) == steps({2}));
+}
+
+TEST_CASE("dump filters by device and thread") {
+  Sample sample;
+  const int64_t last = int64_t(sample.summary.packets) - 1;
+  CHECK(dumped(sample.path(), {"--thread", "1"}) == Ordinals{last - 1});
+  CHECK(dumped(sample.path(), {"--device", "edu", "--thread", "1"}) == Ordinals{last - 1});
+  CHECK(dumped(sample.path(), {"--device", "0"}).size() == sample.summary.packets);
+  CHECK(dumped(sample.path(), {"--thread", "7"}).empty());
+  for (std::vector<std::string> bad : {std::vector<std::string>{"--device", "edv"},
+                                       {"--device", "1"},
+                                       {"--device", ""},
+                                       {"--thread", "x"},
+                                       {"--thread", "-1"},
+                                       {"--thread", "65536"}}) {
+    bad.insert(bad.begin(), {"dump", sample.path()});
+    RunResult result = runTapeback(bad);
+    CHECK_MESSAGE(result.exited(2), result);
+  }
+}
+
+TEST_CASE("dump --json is bounded and says where to go on") {
+  Sample sample;
+  JsonResult first = runJson({"dump", sample.path(), "--limit", "5"});
+  CHECK(first.number("count") == 5);
+  CHECK(first.object.getBoolean("truncated") == true);
+  CHECK(first.text("next") == "p5");
+  JsonResult rest = runJson({"dump", sample.path(), "--range", "p5..end"});
+  CHECK(rest.number("count") == int64_t(sample.summary.packets) - 5);
+  CHECK(rest.object.getBoolean("truncated") == false);
+  CHECK(rest.object.get("next")->kind() == json::Value::Null);
+  CHECK(lines(runTapeback({"dump", sample.path(), "--limit", "4"}).out).size() == 4);
+  CHECK(runJson({"dump", sample.path(), "--limit", "0"}).number("count") == 0);
+}
+
+TEST_CASE("dump shows payloads as much as asked") {
+  Sample sample;
+  auto memoryWrite = [&](const char *how) {
+    JsonResult result = runJson({"dump", sample.path(), "--range", "p6", "--payload", how});
+    CHECK_MESSAGE(result.run.exited(0), result.run);
+    return json::Object(*(*result.object.getArray("packets"))[0].getAsObject());
+  };
+  CHECK(memoryWrite("none").get("payload") == nullptr);
+  CHECK(memoryWrite("none").getInteger("length") == 40);
+  CHECK(memoryWrite("preview").getString("payload")->size() == 32);
+  CHECK(memoryWrite("preview").getBoolean("payload_truncated") == true);
+  CHECK(memoryWrite("hex").getString("payload") == std::string(80, 'a').replace(0, 80, [] {
+    std::string all;
+    for (int i = 0; i < 40; ++i)
+      all += "a0";
+    return all;
+  }()));
+  CHECK(memoryWrite("hex").getBoolean("payload_truncated") == false);
+  RunResult text = runTapeback({"dump", sample.path(), "--range", "p6", "--payload", "hex"});
+  CHECK(lines(text.out).size() == 4); // 40 bytes in lines of 16.
+  CHECK(StringRef(text.out).contains("000000001020  a0 a0 a0 a0 a0 a0 a0 a0 "));
+  CHECK(runTapeback({"dump", sample.path(), "--payload", "all"}).exited(2));
+  CHECK(runTapeback({"dump", sample.path(), "--format", "xml"}).exited(2));
+  CHECK(runTapeback({"dump", sample.path(), "--format", "jsonl", "--json"}).exited(2));
+}
+
+TEST_CASE("a listing whose reader went away stops without complaint, one that cannot be written does not") {
+  SampleOptions options;
+  options.operations = 3000;
+  Sample sample(options);
+  for (std::vector<std::string> args : {std::vector<std::string>{}, {"--format", "jsonl"}, {"--json"}}) {
+    args.insert(args.begin(), {"dump", sample.path()});
+    RunOptions gone;
+    gone.outputTo = "broken-pipe";
+    RunResult result = runTapeback(args, gone);
+    CHECK_MESSAGE(result.exited(0), result);
+    CHECK_MESSAGE(result.err.empty(), result);
+    RunOptions full;
+    full.outputTo = "/dev/full";
+    RunResult failed = runTapeback(args, full);
+    CHECK_MESSAGE(failed.exited(5), failed);
+    CHECK_MESSAGE(StringRef(failed.err).contains("could not be written"), failed);
+    RunOptions closed;
+    closed.outputTo = "closed";
+    CHECK(runTapeback(args, closed).exited(5));
+  }
+}
+
+TEST_CASE("an empty tape is a tape") {
+  // Not even a device: a program that never opened one.
+  ScratchDirectory scratch;
+  SampleOptions options;
+  options.operations = 0;
+  options.failing = false;
+  writeSampleTape(scratch.file("a.tape"), options);
+  for (const char *verb : {"info", "dump", "verify"})
+    CHECK(runTapeback({verb, scratch.file("a.tape")}).exited(0));
+}
+
+TEST_CASE("verify says that everything holds, and compares the root if asked") {
+  Sample sample;
+  JsonResult verify = runJson({"verify", sample.path()});
+  CHECK_MESSAGE(verify.run.exited(0), verify.run);
+  CHECK(verify.object.getBoolean("valid") == true);
+  CHECK(verify.text("root") == toHex(sample.summary.root));
+  CHECK(verify.number("packets") == int64_t(sample.summary.packets));
+  CHECK(verify.number("windows") == int64_t(sample.summary.windows));
+  std::string root = toHex(sample.summary.root), upper = StringRef(root).upper(), other = root;
+  other[0] = other[0] == '0' ? '1' : '0';
+  CHECK(runTapeback({"verify", sample.path(), "--root", root}).exited(0));
+  CHECK(runTapeback({"verify", sample.path(), "--root", upper}).exited(0));
+  RunResult wrong = runTapeback({"verify", sample.path(), "--root", other});
+  CHECK_MESSAGE(wrong.exited(1), wrong);
+  JsonResult json = runJson({"verify", sample.path(), "--root", other});
+  CHECK(json.run.exited(1));
+  CHECK(json.object.getBoolean("root_matches") == false);
+  CHECK(runTapeback({"verify", sample.path(), "--root", "12"}).exited(2));
+  CHECK(runTapeback({"verify", sample.path(), "--root", std::string(64, 'g')}).exited(2));
+}
+
+TEST_CASE("recover makes of a cut tape one that verifies, says what was lost, and exits 5") {
+  SampleOptions options;
+  options.operations = 20000;
+  Sample sample(options);
+  std::string whole = readWholeFile(sample.path());
+  const std::string cut = sample.scratch.file("cut.tape"), out = sample.scratch.file("out.tape");
+  writeWholeFile(cut, whole.substr(0, whole.size() * 2 / 3));
+  JsonResult recovered = runJson({"recover", cut, "-o", out});
+  CHECK_MESSAGE(recovered.run.exited(5), recovered.run);
+  CHECK(recovered.object.getBoolean("lost_anything") == true);
+  CHECK(recovered.number("packets_kept") > 0);
+  CHECK(recovered.number("packets_kept") < int64_t(sample.summary.packets));
+  CHECK_FALSE(recovered.object.getArray("notes")->empty());
+  CHECK(readWholeFile(cut) == whole.substr(0, whole.size() * 2 / 3)); // Only read.
+  CHECK(runTapeback({"verify", out}).exited(0));
+  JsonResult info = runJson({"info", out, "--quick"});
+  CHECK(info.object.getString("parent_root").has_value());
+  CHECK(StringRef(info.text("derivation")).contains("recover"));
+  REQUIRE(info.at("losses"));
+  CHECK_FALSE(info.at("losses")->empty());
+  // What was kept is what was written.
+  RunResult before = runTapeback({"dump", sample.path(), "--range", "p0..p500"});
+  RunResult after = runTapeback({"dump", out, "--range", "p0..p500"});
+  CHECK(before.out == after.out);
+
+  // Not over what is there, unless told to.
+  CHECK(runTapeback({"recover", cut, "-o", out}).exited(2));
+  RunResult text = runTapeback({"recover", cut, "-o", out, "--force"});
+  CHECK_MESSAGE(text.exited(5), text);
+  CHECK(StringRef(text.out).contains("something was lost"));
+}
+
+TEST_CASE("recover of a whole tape loses nothing and exits 0") {
+  Sample sample;
+  JsonResult recovered = runJson({"recover", sample.path(), "-o", sample.scratch.file("out.tape")});
+  CHECK_MESSAGE(recovered.run.exited(0), recovered.run);
+  CHECK(recovered.object.getBoolean("was_complete") == true);
+  CHECK(recovered.object.getBoolean("lost_anything") == false);
+  CHECK(recovered.number("packets_kept") == int64_t(sample.summary.packets));
+  CHECK(runTapeback({"verify", sample.scratch.file("out.tape")}).exited(0));
+  CHECK(readWholeFile(sample.scratch.file("out.tape")) == readWholeFile(sample.path()));
+}
+
+TEST_CASE("recover whose disk is full exits 5 and leaves nothing behind") {
+  Sample sample;
+  std::string whole = readWholeFile(sample.path());
+  // A limit on file sizes is a full disk for one process.
+  RunResult result =
+      runProgram({"/bin/sh", "-c", "ulimit -f 1; trap '' XFSZ; exec \"$0\" \"$@\"", tapebackProgram(),
+                  "recover", sample.path(), "-o", sample.scratch.file("out.tape")});
+  if (whole.size() > 1024) {
+    CHECK_MESSAGE(result.exited(5), result);
+    CHECK_MESSAGE(StringRef(result.err).count(": error: ") == 1, result);
+    CHECK(sample.scratch.names() == std::vector<std::string>{"a.tape"});
+  } else {
+    CHECK_MESSAGE(result.exited(0), result);
+  }
+}
