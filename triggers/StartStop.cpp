@@ -28,13 +28,13 @@ Expected<StartStopCondition> StartStopCondition::parse(StringRef text, StringRef
   if (rest.consume_front("marker:")) {
     condition.kind = Kind::Marker;
     if (Error error = condition.parseMarker(rest, what))
-      return std::move(error);
+      return error;
     return condition;
   }
   if (rest.consume_front("write:")) {
     condition.kind = Kind::Write;
     if (Error error = condition.parseWrite(rest, what, descriptions))
-      return std::move(error);
+      return error;
     return condition;
   }
   return bad(what, text, "not a condition");

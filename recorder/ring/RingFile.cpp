@@ -65,7 +65,7 @@ Expected<std::unique_ptr<RingFile>> RingFile::create(ArrayRef<uint8_t> table, co
   if (fcntl(file->fd, F_OFD_SETLK, &lock) != 0)
     return systemFailure("cannot lock the ring", fresh);
   if (Error error = file->map(table, options))
-    return std::move(error);
+    return error;
   file->filePath = file->directory + "/ring";
   if (rename(fresh.c_str(), file->filePath.c_str()) != 0)
     return systemFailure("cannot name the ring", file->filePath);
@@ -76,7 +76,7 @@ Expected<std::unique_ptr<RingFile>> RingFile::createAnonymous(ArrayRef<uint8_t> 
                                                               const RingOptions &options) {
   std::unique_ptr<RingFile> file(new RingFile);
   if (Error error = file->map(table, options))
-    return std::move(error);
+    return error;
   return file;
 }
 
@@ -110,7 +110,7 @@ Error RingFile::map(ArrayRef<uint8_t> table, const RingOptions &options) {
   header->dataBytes = dataSize;
   header->captureLimit = std::min(options.captureLimit, maxCaptureLimit);
   header->chunkBytes = uint32_t(std::clamp<uint64_t>(options.chunkBytes, 64, dataSize / 4) & ~7u);
-  header->flags = options.dropWhenFull ? DropWhenFull : 0;
+  header->flags = options.dropWhenFull ? uint32_t(DropWhenFull) : 0;
   header->collectorPid = uint32_t(getpid());
   header->collectorState.store(uint32_t(CollectorState::Running));
   if (!table.empty())

@@ -1,0 +1,223 @@
+#include "recorder/CaptureCompiler.h"
+#include "format/Failure.h"
+#include "recorder/ring/CaptureTable.h"
+#include "recorder/ring/RingFormat.h"
+#include "llvm/ADT/StringRef.h"
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+using namespace llvm;
+
+namespace tapeback {
+
+using namespace capture;
+
+namespace {
+
+class Compiler {
+public:
+  Error add(const CaptureSource &source);
+  std::vector<uint8_t> finish() const;
+
+private:
+  uint32_t spaceOf(StringRef name);
+  void addRegisters(const Description &description, capture::Device &device);
+  void addActivities(const Description &description, capture::Device &device);
+  void addReadings(const Description &description, capture::Device &device);
+  capture::Condition conditionOf(const RegisterCondition &condition, uint32_t activity) const {
+    return {activity, condition.any, condition.mask, condition.value};
+  }
+
+  std::vector<capture::Device> devices;
+  std::vector<Name> spaces;
+  std::vector<Register> registers;
+  std::vector<capture::Condition> conditions;
+  std::vector<Activity> activities;
+  std::vector<Transfer> transfers;
+  std::vector<Counter> counters;
+  std::vector<Fingerprint> fingerprints;
+  std::map<unsigned, uint32_t> registerIndex; ///< Of the present device: description's index to the table's.
+};
+
+template <size_t N>
+bool copyText(char (&out)[N], StringRef text) {
+  if (text.size() >= N || text.contains('\0'))
+    return false;
+  std::memset(out, 0, N);
+  std::memcpy(out, text.data(), text.size());
+  return true;
+}
+
+uint32_t Compiler::spaceOf(StringRef name) {
+  for (size_t i = 0; i < spaces.size(); ++i)
+    if (name == spaces[i].text)
+      return uint32_t(i);
+  Name added;
+  copyText(added.text, name.take_front(nameBytes - 1));
+  spaces.push_back(added);
+  return uint32_t(spaces.size() - 1);
+}
+
+/// Activities that move nothing need no following.
+bool moves(const ActivityDescription &activity) {
+  return !activity.transfers.empty();
+}
+
+void Compiler::addRegisters(const Description &description, capture::Device &device) {
+  std::set<unsigned> used;
+  for (const ActivityDescription &activity : description.activities) {
+    if (!moves(activity))
+      continue;
+    used.insert(activity.starts.reg);
+    for (const RegisterCondition &done : activity.done)
+      used.insert(done.reg);
+    for (const TransferDescription &transfer : activity.transfers)
+      used.insert({transfer.hostAddress, transfer.deviceAddress, transfer.count});
+  }
+  std::vector<unsigned> order(used.begin(), used.end());
+  auto key = [&](unsigned index) {
+    const RegisterDescription &reg = description.registers[index];
+    return std::pair(spaceOf(reg.space), reg.offset);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return key(a) < key(b); });
+  registerIndex.clear();
+  device.registers = {uint32_t(registers.size()), uint32_t(order.size())};
+  for (unsigned index : order) {
+    const RegisterDescription &reg = description.registers[index];
+    registerIndex[index] = uint32_t(registers.size());
+    registers.push_back({reg.offset, reg.reset.value_or(0), spaceOf(reg.space), reg.width, {}, {}});
+  }
+}
+
+void Compiler::addActivities(const Description &description, capture::Device &device) {
+  device.activities = {uint32_t(activities.size()), 0};
+  std::map<uint32_t, std::vector<capture::Condition>> starts, done; // By register of the table.
+  for (size_t index = 0; index < description.activities.size(); ++index) {
+    const ActivityDescription &activity = description.activities[index];
+    if (!moves(activity))
+      continue;
+    uint32_t number = uint32_t(activities.size());
+    activities.push_back(
+        {uint32_t(index), 0, {uint32_t(transfers.size()), uint32_t(activity.transfers.size())}});
+    ++device.activities.count;
+    for (const TransferDescription &transfer : activity.transfers)
+      transfers.push_back({conditionOf(transfer.when, number), transfer.toDevice,
+                           registerIndex[transfer.hostAddress], registerIndex[transfer.deviceAddress],
+                           registerIndex[transfer.count]});
+    starts[registerIndex[activity.starts.reg]].push_back(conditionOf(activity.starts, number));
+    for (const RegisterCondition &condition : activity.done)
+      done[registerIndex[condition.reg]].push_back(conditionOf(condition, number));
+  }
+  auto place = [&](const std::vector<capture::Condition> &list) {
+    Range range{uint32_t(conditions.size()), uint32_t(list.size())};
+    conditions.insert(conditions.end(), list.begin(), list.end());
+    return range;
+  };
+  for (const auto &[reg, list] : starts)
+    registers[reg].starts = place(list);
+  for (const auto &[reg, list] : done)
+    registers[reg].done = place(list);
+}
+
+void Compiler::addReadings(const Description &description, capture::Device &device) {
+  device.counters = {uint32_t(counters.size()), 0};
+  for (size_t id = 0; id < description.counters.size(); ++id) {
+    const CounterDescription &counter = description.counters[id];
+    const RegisterDescription &reg = description.registers[counter.reg];
+    Counter row = {};
+    if (!copyText(row.name, counter.name))
+      continue; // A name that the C API's caller could not have meant.
+    row.id = uint32_t(id);
+    row.space = spaceOf(reg.space);
+    row.offset = reg.offset;
+    row.width = reg.width;
+    row.widthBits = counter.widthBits;
+    counters.push_back(row);
+    ++device.counters.count;
+  }
+  device.fingerprints = {uint32_t(fingerprints.size()), uint32_t(description.fingerprint.size())};
+  for (const FingerprintEntry &entry : description.fingerprint) {
+    const RegisterDescription &reg = description.registers[entry.reg];
+    fingerprints.push_back({reg.offset, spaceOf(reg.space), reg.width});
+  }
+}
+
+Error Compiler::add(const CaptureSource &source) {
+  if (devices.size() == maxDevices)
+    return failUsage("too-many-devices",
+                     "a recording has at most " + std::to_string(maxDevices) + " devices");
+  capture::Device device = {};
+  if (source.alias.empty() || !copyText(device.alias, source.alias))
+    return failUsage("bad-alias", "the device's alias '" + source.alias + "' is empty or has more than " +
+                                      std::to_string(nameBytes - 1) + " bytes");
+  if (!copyText(device.uri, source.uri))
+    return failUsage("bad-target",
+                     "the target's name is longer than " + std::to_string(uriBytes - 1) + " bytes",
+                     source.alias);
+  for (const capture::Device &other : devices)
+    if (source.alias == other.alias)
+      return failUsage("bad-alias", "two devices have the alias '" + source.alias + "'", {},
+                       "name them apart: --target ALIAS=URI");
+  if (source.description) {
+    for (const std::string &space : source.description->spaces)
+      if (space.size() >= nameBytes)
+        return failUsage("description-too-large", "the name of space '" + space + "' is too long",
+                         source.alias);
+    addRegisters(*source.description, device);
+    addActivities(*source.description, device);
+    addReadings(*source.description, device);
+  }
+  devices.push_back(device);
+  return Error::success();
+}
+
+std::vector<uint8_t> Compiler::finish() const {
+  std::vector<uint8_t> bytes(sizeof(Table));
+  auto put = [&](const auto &rows) {
+    Section section{uint32_t(bytes.size()), uint32_t(rows.size())};
+    const auto *first = reinterpret_cast<const uint8_t *>(rows.data());
+    if (!rows.empty())
+      bytes.insert(bytes.end(), first, first + rows.size() * sizeof(rows[0]));
+    bytes.resize((bytes.size() + 7) & ~size_t(7));
+    return section;
+  };
+  Table table = {};
+  table.version = capture::version;
+  table.devices = put(devices);
+  table.spaces = put(spaces);
+  table.registers = put(registers);
+  table.conditions = put(conditions);
+  table.activities = put(activities);
+  table.transfers = put(transfers);
+  table.counters = put(counters);
+  table.fingerprints = put(fingerprints);
+  table.bytes = uint32_t(bytes.size());
+  std::memcpy(bytes.data(), &table, sizeof(table));
+  return bytes;
+}
+
+} // namespace
+
+Expected<std::vector<uint8_t>> compileCaptureTable(ArrayRef<CaptureSource> sources) {
+  Compiler compiler;
+  size_t estimate = 0;
+  for (const CaptureSource &source : sources) {
+    if (source.description) {
+      // Checked before anything is built: a row is at most 200 bytes.
+      estimate += source.description->registers.size() + source.description->counters.size() +
+                  source.description->fingerprint.size();
+      for (const ActivityDescription &activity : source.description->activities)
+        estimate += 2 + activity.done.size() + activity.transfers.size();
+    }
+    if (estimate > ring::maxTableBytes / 200)
+      return failUsage("description-too-large",
+                       "the descriptions are too large to be followed while recording", source.alias);
+    if (Error error = compiler.add(source))
+      return error;
+  }
+  return compiler.finish();
+}
+
+} // namespace tapeback

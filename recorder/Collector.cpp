@@ -1,0 +1,258 @@
+// What comes in: records of the ring, checked and paired. What goes out is in CollectorOutput.cpp.
+#include "recorder/Collector.h"
+#include "recorder/CollectorParts.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+#include <algorithm>
+
+using namespace llvm;
+
+namespace tapeback {
+
+/// Bounds on what a program can make us keep.
+static constexpr uint64_t maxUnderwayBytes = 256 << 20, maxHeldBytes = 64 << 20;
+static constexpr size_t maxHeld = 256, maxNotes = 16, maxNameBytes = 255, maxSpacesPerOpen = 256,
+                        maxSpaces = 4096, maxFacts = 256;
+
+Collector::Collector(TapeWriter &writer, std::vector<CollectorDevice> list, CollectorOptions newOptions)
+    : writer(writer), options(std::move(newOptions)) {
+  for (CollectorDevice &facts : list) {
+    auto device = std::make_unique<Device>();
+    device->facts = std::move(facts);
+    device->index = uint16_t(devices.size());
+    devices.push_back(std::move(device));
+  }
+  if (options.start.isBegin())
+    beginRecording();
+}
+
+Collector::~Collector() = default;
+
+Collector::Device *Collector::opened(uint16_t index) const {
+  return index < devices.size() && devices[index]->shadow ? devices[index].get() : nullptr;
+}
+
+StringRef Collector::spaceName(uint16_t space) const {
+  return space < spaces.size() ? StringRef(spaces[space]) : StringRef();
+}
+
+void Collector::malformed(bool uncounted) {
+  ++facts.notUnderstood;
+  if (uncounted)
+    lossUncounted = true;
+  else
+    ++lossCounted;
+  lastWasMemoryWrite = false;
+}
+
+void Collector::damaged() {
+  malformed(/*uncounted=*/true);
+}
+
+void Collector::note(ArrayRef<uint8_t> payload) {
+  StringRef text(reinterpret_cast<const char *>(payload.data()), payload.size());
+  if (facts.notes.size() < maxNotes)
+    facts.notes.push_back(json::fixUTF8(text.take_front(2000)));
+}
+
+void Collector::accept(const ring::Record &record, ArrayRef<uint8_t> payload) {
+  using Type = ring::RecordType;
+  if (record.type == Type::Note)
+    return note(payload);
+  if (record.type == Type::Dropped) {
+    facts.ringFull += record.value;
+    releaseHeld();
+    return putLoss(LossCause::RingFull, record.value);
+  }
+  if (record.type == Type::DeviceOpen)
+    return open(record, payload);
+  if (record.type == Type::Complete)
+    return complete(record, payload);
+  bool issues = record.type == Type::Issue;
+  Device *device = opened(record.device);
+  if (!device || !record.sequence || (issues ? !isOperationKind(record.kind) : !isEventKind(record.kind)))
+    return malformed();
+  RingDevice known{device->number, device->spaces,
+                   device->description() ? uint32_t(device->description()->activities.size()) : 0};
+  std::optional<RingPacket> packet = readRecord(record, payload.size(), known);
+  if (!packet)
+    return malformed();
+  Item item{*packet, record.sequence, {}, false};
+  if (hasName(packet->packet.kind)) {
+    // Names go into reports: whatever the bytes were, they are UTF-8 from here on.
+    StringRef name(reinterpret_cast<const char *>(payload.data()), std::min(payload.size(), maxNameBytes));
+    std::string fixed = json::fixUTF8(name);
+    item.payload.assign(fixed.begin(), fixed.end());
+  } else if (packet->extra.length) {
+    item.payload.assign(payload.begin(), payload.end());
+  }
+  if (issues)
+    issue(std::move(item));
+  else
+    event(std::move(item), record.hints & ring::SamePayload);
+}
+
+/// Takes one NUL-terminated string off the front.
+static bool takeText(ArrayRef<uint8_t> &payload, std::string &out) {
+  auto end = std::find(payload.begin(), payload.end(), 0);
+  if (end == payload.end())
+    return false;
+  StringRef text(reinterpret_cast<const char *>(payload.data()), size_t(end - payload.begin()));
+  out = json::fixUTF8(text.take_front(1024));
+  payload = payload.drop_front(text.size() + 1);
+  return true;
+}
+
+void Collector::open(const ring::Record &record, ArrayRef<uint8_t> payload) {
+  std::string text;
+  unsigned count = 0;
+  if (record.device >= devices.size() || payload.size() > ring::maxDeviceOpenBytes ||
+      !takeText(payload, text) || StringRef(text).getAsInteger(10, count) || count > maxSpacesPerOpen)
+    return malformed();
+  Device &device = *devices[record.device];
+  std::vector<uint16_t> ids;
+  for (unsigned i = 0; i < count; ++i) {
+    if (!takeText(payload, text))
+      return malformed();
+    auto found = std::find(spaces.begin() + 1, spaces.end(), text);
+    size_t id = size_t(found - spaces.begin());
+    if (found == spaces.end()) {
+      if (spaces.size() == maxSpaces)
+        return malformed();
+      spaces.push_back(text);
+      if (Expected<uint16_t> added = writer.addSpace(text); !added)
+        wrote(added.takeError());
+      for (auto &other : devices)
+        if (other->shadow)
+          other->shadow->addSpace(uint16_t(id), text);
+    }
+    ids.push_back(uint16_t(id));
+  }
+  std::map<std::string, std::string> identity;
+  std::string value;
+  while (!payload.empty() && identity.size() < maxFacts && takeText(payload, text) &&
+         takeText(payload, value))
+    if (!text.empty())
+      identity[text] = value;
+  device.spaces = std::move(ids);
+  releaseHeld();
+  if (!device.shadow) {
+    const CollectorDevice &known = device.facts;
+    DeviceRecord row{known.alias, known.uri, identity, known.descriptionText, known.descriptionName};
+    if (Expected<uint16_t> added = writer.addDevice(row); !added)
+      wrote(added.takeError());
+    device.number = uint16_t(byNumber.size());
+    byNumber.push_back(&device);
+    device.shadow = std::make_unique<ShadowState>(device.description(), spaces, device.number);
+  }
+  device.keyframeDue = true;
+  Item item;
+  item.ring.packet.kind = PacketKind::Open;
+  item.ring.packet.device = device.number;
+  item.ring.packet.thread = record.thread;
+  item.ring.packet.issueTime = item.ring.packet.completeTime = record.time;
+  item.sequence = record.sequence;
+  item.payload.assign(device.facts.alias.begin(), device.facts.alias.end());
+  put(item);
+}
+
+void Collector::issue(Item item) {
+  uint16_t thread = item.ring.packet.thread;
+  if (auto old = underway.find(thread); old != underway.end()) {
+    // Its completion is missing: lost, or the process was replaced by another.
+    Item lost = std::move(old->second);
+    underwayBytes -= lost.payload.size();
+    underway.erase(old);
+    putPending(lost);
+  }
+  if (phase == Phase::Before && item.ring.packet.kind == PacketKind::RegisterWrite &&
+      meets(options.start, item)) {
+    beginRecording();
+    item.starts = true;
+  }
+  releaseHeld();
+  if (!underway.empty()) {
+    item.ring.packet.flags |= Concurrent;
+    underway.begin()->second.ring.packet.flags |= Concurrent; // If there are more, they all are already.
+  }
+  if (underwayBytes + item.payload.size() > maxUnderwayBytes) {
+    item.payload.clear();
+    item.payload.shrink_to_fit();
+    item.ring.packet.flags = uint8_t((item.ring.packet.flags & ~Truncated) | NotCaptured);
+  }
+  underwayBytes += item.payload.size();
+  underway.emplace(thread, std::move(item));
+  lastWasMemoryWrite = false;
+}
+
+void Collector::complete(const ring::Record &record, ArrayRef<uint8_t> payload) {
+  auto it = underway.find(record.thread);
+  if (it == underway.end() || it->second.sequence != record.sequence)
+    return malformed();
+  RingPacket packet = it->second.ring;
+  Device *device = opened(record.device);
+  if (!device || device->number != packet.packet.device || !completePacket(packet, record, payload.size()))
+    return malformed();
+  Item item = std::move(it->second);
+  underwayBytes -= item.payload.size();
+  underway.erase(it);
+  item.ring = packet;
+  if (packet.packet.kind == PacketKind::MemoryRead || packet.packet.kind == PacketKind::Acquire)
+    item.payload.assign(payload.begin(), payload.end());
+  releaseHeld();
+  put(item);
+  lastWasMemoryWrite = false;
+}
+
+void Collector::event(Item item, bool samePayload) {
+  PacketKind kind = item.ring.packet.kind;
+  if (samePayload) {
+    // Only the descriptor right behind the host's content of the same range.
+    if (kind != PacketKind::DmaDescriptor || !lastWasMemoryWrite ||
+        lastPayload.size() > item.ring.extra.length)
+      return malformed();
+    item.payload = std::move(lastPayload);
+    item.ring.packet.flags |= lastPayloadFlags;
+  }
+  lastWasMemoryWrite = kind == PacketKind::MemoryWrite;
+  if (lastWasMemoryWrite) {
+    lastPayload = item.payload;
+    lastPayloadFlags = item.ring.packet.flags & (Truncated | NotCaptured);
+  }
+  if (mayBelongToStart(item)) {
+    heldBytes += item.payload.size();
+    held.push_back(std::move(item));
+    while (held.size() > maxHeld || heldBytes > maxHeldBytes) {
+      heldBytes -= held.front().payload.size();
+      put(held.front());
+      held.pop_front();
+    }
+    return;
+  }
+  if (phase == Phase::Before && kind == PacketKind::Marker) {
+    releaseHeld();
+    if (meets(options.start, item)) {
+      beginRecording();
+      item.starts = true;
+    }
+  }
+  releaseHeld();
+  put(item);
+}
+
+/// Before the start: what a doorbell hands over comes in front of the doorbell, and is part of the recording
+/// if the doorbell starts it.
+bool Collector::mayBelongToStart(const Item &item) const {
+  return phase == Phase::Before && (item.ring.packet.kind == PacketKind::MemoryWrite ||
+                                    item.ring.packet.kind == PacketKind::DmaDescriptor);
+}
+
+void Collector::releaseHeld() {
+  std::deque<Item> items;
+  items.swap(held);
+  heldBytes = 0;
+  for (Item &item : items)
+    put(item);
+}
+
+} // namespace tapeback

@@ -1,0 +1,147 @@
+// Makes a tape of what comes out of the ring: pairs issues with completions, cuts windows, takes keyframes,
+// starts and stops, counts losses, and finds out how the run ended.
+//
+// Order on the tape is the order in which operations completed (events at their place): a wait then comes
+// after whatever another thread did to end it. Everything it is given may come from a hostile program.
+#pragma once
+
+#include "format/Failure.h"
+#include "format/TapeWriter.h"
+#include "hal/description/Description.h"
+#include "hal/state/ShadowState.h"
+#include "recorder/ContentCache.h"
+#include "recorder/OrdinalTable.h"
+#include "recorder/RingPacket.h"
+#include "triggers/OracleSignature.h"
+#include "triggers/StartStop.h"
+#include <deque>
+#include <unordered_map>
+
+namespace tapeback {
+
+/// A device that the program may open, in the order of the capture table.
+struct CollectorDevice {
+  std::string alias, uri;
+  std::string descriptionText, descriptionName; ///< Empty: none.
+  std::optional<Description> description;
+};
+
+struct CollectorOptions {
+  StartStopCondition start = StartStopCondition::begin();
+  std::optional<StartStopCondition> stop;
+  uint64_t keyframeInterval =
+      65536; ///< Packets after which the next quiescent window's end gets a keyframe; 0: never.
+  uint64_t flushIntervalNs = 1'000'000'000;
+};
+
+/// How the program itself ended.
+struct ProgramFate {
+  std::optional<int> exit, signal;
+};
+
+struct CollectorReport {
+  uint64_t pending = 0;       ///< Operations that never came back.
+  uint64_t notRecorded = 0;   ///< Packets before the start or after the stop condition.
+  uint64_t notUnderstood = 0; ///< Records that made no sense, and places where the ring was damaged.
+  uint64_t ringFull = 0;      ///< Operations that the program dropped because it was told not to wait.
+  uint64_t diskErrors = 0;    ///< Packets that the writer did not take.
+  bool started = false, stopped = false;
+  std::optional<Failure> writeFailure; ///< The first one.
+  std::vector<std::string> notes;      ///< What the program's library had to say; at most 16.
+  /// Nothing is missing but what the user asked to leave out.
+  bool whole() const { return !notUnderstood && !ringFull && !diskErrors; }
+};
+
+/// One thread. Never fails: what goes wrong is counted in the report, and after a write failure the rest is
+/// counted and thrown away, so that the program is not held up. `writer` must outlive it. Memory:
+/// ShadowLimits a device, 256 MiB of payloads of operations under way, and the tables' bounds.
+class Collector {
+public:
+  Collector(TapeWriter &writer, std::vector<CollectorDevice> devices, CollectorOptions options);
+  ~Collector();
+
+  /// A record with its payload, as RingConsumer gives them.
+  void accept(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);
+  /// The ring was damaged: an unknown number of records is missing here.
+  void damaged();
+  /// Call at least as often as flushIntervalNs; `now` is any steady clock in nanoseconds.
+  void idle(uint64_t now);
+  /// The program has ended and the ring is empty: writes what is pending and finishes the tape.
+  llvm::Expected<TapeSummary> finish(const ProgramFate &fate);
+
+  const CollectorReport &report() const { return facts; }
+  const Outcome &outcome() const { return result; }
+
+private:
+  struct Device;
+  /// A packet on its way to the tape, with its content.
+  struct Item {
+    RingPacket ring;
+    uint64_t sequence = 0;
+    std::vector<uint8_t> payload;
+    bool starts = false; ///< It met the start condition.
+  };
+
+  void open(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);
+  void issue(Item item);
+  void complete(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);
+  void event(Item item, bool samePayload);
+  void note(llvm::ArrayRef<uint8_t> payload);
+  void malformed(bool uncounted = false);
+
+  /// Puts a packet on the tape (or, outside the recorded part, into the shadow state only).
+  void put(Item &item);
+  uint64_t record(Item &item);
+  void remember(const Item &item, uint64_t ordinal);
+  void resolveLink(RingPacket &ring);
+  void afterRecord(const Item &item, uint64_t ordinal);
+  void putPending(Item &item);
+  void putLoss(LossCause cause, uint64_t count);
+  void flushLoss();
+  void apply(uint64_t ordinal, const Item &item);
+  void releaseHeld();
+  bool mayBelongToStart(const Item &item) const;
+  void beginRecording();
+  void endRecording(uint64_t ordinal);
+  void endDueWindow();
+  void keyframe(Device &device);
+  bool quiescent() const;
+  bool wrote(llvm::Error error);
+  llvm::StringRef spaceName(uint16_t space) const;
+  /// The device of a record, if it was opened.
+  Device *opened(uint16_t index) const;
+  /// The device that a packet names. Every packet that is put has one.
+  Device &deviceOf(const Packet &packet) const { return *byNumber[packet.device]; }
+  bool meets(StartStopCondition &condition, const Item &item) const;
+  OraclePlace placeOf(const Device &device) const;
+  void countMarker(const Item &item);
+  void seeCheck(const Item &item, uint64_t ordinal);
+  void seeTargetFailure(const Item &item, uint64_t ordinal);
+  void judge(const ProgramFate &fate);
+
+  TapeWriter &writer;
+  CollectorOptions options;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<Device *> byNumber; ///< In the order of opening.
+  std::vector<std::string> spaces{"memory"};
+  CollectorReport facts;
+  Outcome result;
+  std::optional<Outcome> targetFailure; ///< The first operation that failed; counts only if the run failed.
+
+  enum class Phase : uint8_t { Before, Recording, After } phase = Phase::Before;
+  bool windowDue = false;     ///< The packet just put ends a window (unless a DmaCompletion follows).
+  uint64_t lossCounted = 0;   ///< Records not understood since the last packet.
+  bool lossUncounted = false; ///< An unknown number of records is missing since the last packet.
+  uint64_t lastKeyframe = 0, lastFlush = 0, flushedPackets = 0, leftOut = 0;
+  std::unordered_map<uint16_t, Item> underway; ///< By thread: each has one operation at a time.
+  uint64_t underwayBytes = 0;
+  std::deque<Item> held; ///< Before the start: what may belong to the write that starts the recording.
+  uint64_t heldBytes = 0;
+  OrdinalTable ordinals;
+  ContentCache contents;
+  std::vector<uint8_t> lastPayload; ///< Of the event just before, for SamePayload.
+  uint8_t lastPayloadFlags = 0;
+  bool lastWasMemoryWrite = false;
+};
+
+} // namespace tapeback

@@ -1,0 +1,145 @@
+#include "recorder/Program.h"
+#include "format/Failure.h"
+#include "llvm/ADT/StringRef.h"
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace llvm;
+
+extern char **environ;
+
+namespace tapeback {
+
+struct SavedSignals {
+  sigset_t mask;
+};
+
+static sigset_t takenSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD})
+    sigaddset(&set, signal);
+  return set;
+}
+
+/// Our environment with `additions` in it.
+static std::vector<std::string> mergeEnvironment(const std::vector<std::string> &additions) {
+  std::vector<std::string> merged;
+  auto nameOf = [](StringRef entry) { return entry.split('=').first; };
+  for (char **entry = environ; *entry; ++entry) {
+    bool replaced = false;
+    for (const std::string &addition : additions)
+      replaced |= nameOf(*entry) == nameOf(addition);
+    if (!replaced)
+      merged.push_back(*entry);
+  }
+  merged.insert(merged.end(), additions.begin(), additions.end());
+  return merged;
+}
+
+static std::vector<char *> pointersTo(const std::vector<std::string> &texts) {
+  std::vector<char *> pointers;
+  for (const std::string &text : texts)
+    pointers.push_back(const_cast<char *>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+static Error cannotRun(const std::string &program, int code) {
+  std::string message = "cannot run '" + program + "': " + std::strerror(code);
+  if (code == ENOMEM || code == EAGAIN)
+    return failSystem("cannot-run", message, program);
+  return failUsage(code == ENOENT ? "program-not-found" : "cannot-run", message, program,
+                   code == ENOENT ? "give its path, or check PATH and the interpreter in its first line"
+                                  : "check that it is an executable file");
+}
+
+Expected<std::unique_ptr<Program>> Program::start(const std::vector<std::string> &command,
+                                                  const std::vector<std::string> &environment,
+                                                  std::function<void()> onEnd) {
+  if (command.empty())
+    return failUsage("no-program", "there is no program to run");
+  // All that allocates comes before fork().
+  std::vector<std::string> variables = mergeEnvironment(environment);
+  std::vector<char *> arguments = pointersTo(command), variablePointers = pointersTo(variables);
+  int failed[2]; // Says whether exec() succeeded: closed by it, or written to.
+  if (pipe2(failed, O_CLOEXEC) != 0)
+    return cannotRun(command[0], errno);
+  std::unique_ptr<Program> program(new Program);
+  program->onEnd = std::move(onEnd);
+  program->saved = std::make_unique<SavedSignals>();
+  sigset_t taken = takenSignals();
+  pthread_sigmask(SIG_BLOCK, &taken, &program->saved->mask);
+  pid_t child = fork();
+  if (child == 0) {
+    pthread_sigmask(SIG_SETMASK, &program->saved->mask, nullptr);
+    // The tape is closed by us: a terminal's SIGINT must find the program with its own disposition.
+    execvpe(arguments[0], arguments.data(), variablePointers.data());
+    int code = errno;
+    ssize_t ignored = write(failed[1], &code, sizeof(code));
+    (void)ignored; // Nobody is left to tell.
+    _exit(127);
+  }
+  int forkError = errno;
+  close(failed[1]);
+  int code = 0;
+  ssize_t got = 0;
+  if (child > 0)
+    do
+      got = read(failed[0], &code, sizeof(code));
+    while (got < 0 && errno == EINTR);
+  close(failed[0]);
+  if (child < 0 || got == ssize_t(sizeof(code))) {
+    if (child > 0)
+      waitpid(child, nullptr, 0);
+    return cannotRun(command[0], child < 0 ? forkError : code);
+  }
+  program->child = child;
+  program->waiter = std::thread([p = program.get()] { p->wait(); });
+  return program;
+}
+
+void Program::wait() {
+  sigset_t taken = takenSignals();
+  while (!quit.load(std::memory_order_acquire)) {
+    // Looked at before waiting: SIGCHLD may have been taken for another child's.
+    int status = 0;
+    pid_t result = waitpid(child, &status, WNOHANG);
+    if (result == child || (result < 0 && errno == ECHILD)) {
+      if (result == child && WIFEXITED(status))
+        theEnd.exit = WEXITSTATUS(status);
+      else if (result == child && WIFSIGNALED(status))
+        theEnd.signal = WTERMSIG(status);
+      hasEnded.store(true, std::memory_order_release);
+      onEnd();
+      return;
+    }
+    siginfo_t info;
+    timespec limit{1, 0}; // In case the signal went to a thread that had it unblocked.
+    int signal = sigtimedwait(&taken, &info, &limit);
+    // From a terminal (SI_KERNEL) the whole process group got it.
+    if (signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL)
+      kill(child, signal);
+  }
+}
+
+Program::~Program() {
+  quit.store(true, std::memory_order_release);
+  if (waiter.joinable())
+    waiter.join();
+  if (!saved)
+    return;
+  // What was sent to the program must not end us now that it is over.
+  sigset_t taken = takenSignals();
+  timespec now{0, 0};
+  while (sigtimedwait(&taken, nullptr, &now) > 0)
+    ;
+  pthread_sigmask(SIG_SETMASK, &saved->mask, nullptr);
+}
+
+} // namespace tapeback

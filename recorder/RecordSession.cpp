@@ -1,0 +1,322 @@
+#include "recorder/RecordSession.h"
+#include "format/Failure.h"
+#include "hal/Target.h"
+#include "hal/TargetUri.h"
+#include "recorder/CaptureCompiler.h"
+#include "recorder/Facts.h"
+#include "recorder/Program.h"
+#include "recorder/ring/RingConsumer.h"
+#include "recorder/ring/RingFile.h"
+#include "recorder/ring/RingProducer.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include <csignal>
+
+using namespace llvm;
+
+namespace tapeback {
+
+namespace {
+
+/// What the URI calls its device: "edu" of "qemu:edu?…", "foo" of "model:/path/libfoo.so".
+std::string nameOf(const TargetUri &uri) {
+  StringRef name = sys::path::stem(uri.rest);
+  return name.empty() ? uri.scheme : name.str();
+}
+
+Error checkTargets(const std::vector<RecordTarget> &targets) {
+  if (targets.empty())
+    return failUsage("no-target", "there is no target to record on", "--target",
+                     "for example --target qemu:edu");
+  for (const RecordTarget &target : targets) {
+    Expected<TargetUri> uri = parseTargetUri(target.uri);
+    if (!uri)
+      return uri.takeError();
+    bool known = false;
+    std::string schemes;
+    for (const TargetScheme &row : targetSchemes()) {
+      known |= uri->scheme == row.scheme;
+      schemes += (schemes.empty() ? "" : ", ") + std::string(row.scheme);
+    }
+    if (!known)
+      return failUsage("unknown-scheme", "there is no kind of target '" + uri->scheme + "'", target.uri,
+                       "there is: " + schemes);
+  }
+  return Error::success();
+}
+
+Expected<CollectorDevice> prepareDevice(const RecordTarget &target, std::vector<std::string> &warnings) {
+  Expected<TargetUri> uri = parseTargetUri(target.uri);
+  if (!uri)
+    return uri.takeError();
+  CollectorDevice device;
+  device.uri = target.uri;
+  device.alias = target.alias.empty() ? nameOf(*uri) : target.alias;
+  std::string wanted = target.description.empty() ? nameOf(*uri) : target.description;
+  Expected<DescriptionText> text = loadDescriptionText(wanted);
+  if (!text) {
+    Failure failure = toFailure(text.takeError());
+    if (!target.description.empty() || failure.code != "unknown-description")
+      return make_error<Failure>(std::move(failure));
+    warnings.push_back(
+        "no description is named '" + wanted + "': device '" + device.alias +
+        "' is recorded without one (memory that it reads is not captured; --description FILE)");
+    return device;
+  }
+  Expected<Description> description = parseDescription(text->text, text->name);
+  if (!description)
+    return description.takeError();
+  device.descriptionText = text->text;
+  device.descriptionName = text->title;
+  device.description = std::move(*description);
+  return device;
+}
+
+Error checkOutput(const RecordOptions &options) {
+  if (options.output.empty())
+    return failUsage("no-output", "there is no output file", "-o", "give -o FILE.tape");
+  if (sys::fs::is_directory(options.output))
+    return failUsage("cannot-create", "the output is a directory", options.output);
+  if (!options.force && sys::fs::exists(options.output))
+    return failUsage("output-exists", "the output exists already", options.output, "--force replaces it");
+  return Error::success();
+}
+
+/// Everything between the checks and the finished tape.
+class Session {
+public:
+  Session(const RecordOptions &options, std::vector<CollectorDevice> devices,
+          std::vector<std::string> warnings)
+      : options(options), devices(std::move(devices)) {
+    result.warnings = std::move(warnings);
+  }
+
+  Error prepare();
+  Expected<RecordResult> run();
+
+private:
+  Error parseConditions();
+  std::vector<std::string> environment() const;
+  void drain();
+  void takeAll();
+  void between(uint64_t &lastLook);
+  void finish();
+
+  const RecordOptions &options;
+  std::vector<CollectorDevice> devices;
+  CollectorOptions collecting;
+  RecordResult result;
+  std::unique_ptr<ring::RingFile> file;
+  std::unique_ptr<TapeWriter> writer;
+  std::unique_ptr<Collector> collector;
+  std::unique_ptr<ring::RingConsumer> consumer;
+  std::unique_ptr<Program> program;
+};
+
+Error Session::parseConditions() {
+  std::vector<const Description *> descriptions;
+  for (const CollectorDevice &device : devices)
+    descriptions.push_back(device.description ? &*device.description : nullptr);
+  Expected<StartStopCondition> start = StartStopCondition::parse(options.start, "--start", descriptions);
+  if (!start)
+    return start.takeError();
+  collecting.start = *start;
+  if (!options.stop.empty()) {
+    Expected<StartStopCondition> stop = StartStopCondition::parse(options.stop, "--stop", descriptions);
+    if (!stop)
+      return stop.takeError();
+    if (stop->isBegin())
+      return failUsage("bad-condition", "--stop begin would record nothing", "--stop");
+    collecting.stop = *stop;
+  }
+  collecting.keyframeInterval = options.keyframeInterval;
+  return Error::success();
+}
+
+Error Session::prepare() {
+  if (Error error = parseConditions())
+    return error;
+  std::vector<CaptureSource> sources;
+  for (const CollectorDevice &device : devices)
+    sources.push_back({device.alias, device.uri, device.description ? &*device.description : nullptr});
+  Expected<std::vector<uint8_t>> table = compileCaptureTable(sources);
+  if (!table)
+    return table.takeError();
+  ring::RingOptions ringOptions;
+  ringOptions.dataBytes = options.ringBytes;
+  ringOptions.captureLimit = options.captureLimit;
+  ringOptions.dropWhenFull = options.dropWhenFull;
+  Expected<std::unique_ptr<ring::RingFile>> made = ring::RingFile::create(*table, ringOptions);
+  if (!made)
+    return made.takeError();
+  file = std::move(*made);
+  Expected<std::unique_ptr<TapeWriter>> created =
+      TapeWriter::create(options.output, recordingManifest(options, devices));
+  if (!created)
+    return created.takeError();
+  writer = std::move(*created);
+  collector = std::make_unique<Collector>(*writer, devices, collecting);
+  consumer = std::make_unique<ring::RingConsumer>(file->header(), file->data(), file->dataBytes(),
+                                                  std::min(options.captureLimit, ring::maxCaptureLimit));
+  return Error::success();
+}
+
+/// The ring, and the targets by environment as well: if we die before the program looks, it runs on
+/// unrecorded.
+std::vector<std::string> Session::environment() const {
+  std::vector<std::string> variables{std::string(ring::environmentName) + "=" + file->path()};
+  if (devices.size() == 1)
+    variables.push_back("TAPEBACK_TARGET=" + devices[0].uri);
+  for (const CollectorDevice &device : devices) {
+    std::string name = device.alias;
+    for (char &c : name)
+      c = isAlnum(c) ? c : '_';
+    variables.push_back("TAPEBACK_TARGET_" + name + "=" + device.uri);
+  }
+  return variables;
+}
+
+Expected<RecordResult> Session::run() {
+  Expected<std::unique_ptr<Program>> started =
+      Program::start(options.command, environment(), [this] { consumer->wake(); });
+  if (!started) {
+    writer->discard();
+    return started.takeError();
+  }
+  program = std::move(*started);
+  drain();
+  finish();
+  return std::move(result);
+}
+
+/// Flushes and reports while records come in without a pause.
+void Session::between(uint64_t &lastLook) {
+  uint64_t now = ring::Producer::now();
+  if (now - lastLook < 100'000'000)
+    return;
+  lastLook = now;
+  collector->idle(now);
+  if (options.progress)
+    options.progress(writer->packetCount(), writer->bytesWritten());
+}
+
+void Session::takeAll() {
+  ring::Record record;
+  ArrayRef<uint8_t> payload;
+  uint64_t lastLook = ring::Producer::now();
+  for (unsigned count = 1;; ++count) {
+    switch (consumer->next(record, payload)) {
+    case ring::RingConsumer::Status::Empty: consumer->release(); return;
+    case ring::RingConsumer::Status::Corrupt: collector->damaged(); break;
+    case ring::RingConsumer::Status::Record: collector->accept(record, payload); break;
+    }
+    if (count % 256)
+      continue;
+    between(lastLook);
+    // A process that outlived the program must not keep us here.
+    if (program->ended())
+      return;
+  }
+}
+
+void Session::drain() {
+  uint64_t lastLook = 0;
+  while (!program->ended()) {
+    takeAll();
+    if (program->ended())
+      break;
+    consumer->wait(250);
+    between(lastLook);
+  }
+  consumer->freeze();
+  ring::Record record;
+  ArrayRef<uint8_t> payload;
+  for (;;) {
+    ring::RingConsumer::Status status = consumer->next(record, payload);
+    if (status == ring::RingConsumer::Status::Empty)
+      return;
+    if (status == ring::RingConsumer::Status::Corrupt)
+      collector->damaged();
+    else
+      collector->accept(record, payload);
+  }
+}
+
+void Session::finish() {
+  uint32_t holder = file->header().producerPid.load();
+  result.leftRunning =
+      holder && int(holder) != program->pid() && (kill(pid_t(holder), 0) == 0 || errno != ESRCH);
+  file->header().collectorState.store(uint32_t(ring::CollectorState::Closed));
+  if (result.leftRunning)
+    result.warnings.push_back("process " + std::to_string(holder) +
+                              " still uses the device: what it does from now on is not recorded");
+  if (!file->header().producersSeen.load())
+    result.warnings.push_back("the program did not use libtapeback.so: nothing was recorded");
+  ProgramFate fate{program->end().exit, program->end().signal};
+  Expected<TapeSummary> summary = collector->finish(fate);
+  result.report = collector->report();
+  result.outcome = collector->outcome();
+  result.bytes = writer->bytesWritten();
+  if (summary)
+    result.summary = *summary;
+  else {
+    Failure failure = toFailure(summary.takeError());
+    if (!result.report.writeFailure)
+      result.report.writeFailure.emplace(std::move(failure));
+    result.partial = options.output + ".partial";
+  }
+  if (!result.report.started)
+    result.warnings.push_back("the start condition " + collecting.start.text() +
+                              " was never met: the tape is empty");
+  else if (collecting.stop && !result.report.stopped)
+    result.warnings.push_back("the stop condition " + collecting.stop->text() +
+                              " was never met: recorded to the end");
+}
+
+} // namespace
+
+Expected<RecordTarget> parseRecordTarget(StringRef text) {
+  RecordTarget target;
+  size_t equals = text.find('='), colon = text.find(':');
+  // An option's '=' comes after the scheme's ':'.
+  if (equals != StringRef::npos && equals < colon) {
+    target.alias = text.take_front(equals).str();
+    if (target.alias.empty() || StringRef(target.alias).find_if_not([](char c) {
+          return isAlnum(c) || c == '_' || c == '-' || c == '.';
+        }) != StringRef::npos)
+      return failUsage("bad-alias",
+                       "the device's alias '" + target.alias + "' is not made of letters, digits, _ - .",
+                       text.str());
+    text = text.drop_front(equals + 1);
+  }
+  target.uri = text.str();
+  Expected<TargetUri> uri = parseTargetUri(text);
+  if (!uri)
+    return uri.takeError();
+  return target;
+}
+
+Expected<RecordResult> recordProgram(const RecordOptions &options) {
+  if (options.command.empty())
+    return failUsage("no-program", "there is no program to record", "--",
+                     "give it after --: … -- program args");
+  if (Error error = checkTargets(options.targets))
+    return error;
+  std::vector<std::string> warnings;
+  std::vector<CollectorDevice> devices;
+  for (const RecordTarget &target : options.targets) {
+    Expected<CollectorDevice> device = prepareDevice(target, warnings);
+    if (!device)
+      return device.takeError();
+    devices.push_back(std::move(*device));
+  }
+  if (Error error = checkOutput(options))
+    return error;
+  Session session(options, std::move(devices), std::move(warnings));
+  if (Error error = session.prepare())
+    return error;
+  return session.run();
+}
+
+} // namespace tapeback

@@ -1,0 +1,55 @@
+// A recording from beginning to end: what `tapeback record` does, without printing anything.
+#pragma once
+
+#include "format/Records.h"
+#include "recorder/Collector.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/Error.h"
+#include <string>
+#include <vector>
+
+namespace tapeback {
+
+struct RecordTarget {
+  std::string alias; ///< Empty: the name in the URI.
+  std::string uri;
+  std::string description; ///< A name or path; empty: looked up by the URI's name, or none.
+};
+
+struct RecordOptions {
+  std::vector<RecordTarget> targets; ///< At least one.
+  std::string output;
+  bool force = false;          ///< Replace an existing file.
+  std::string start = "begin"; ///< triggers/StartStop.h.
+  std::string stop;            ///< Empty: never.
+  std::vector<std::string> command;
+  uint64_t ringBytes = 16 << 20;
+  uint64_t captureLimit = 64 << 20; ///< Of one memory content; more is cut and flagged.
+  uint64_t keyframeInterval = 65536;
+  bool dropWhenFull = false; ///< Do not hold the program up when the ring is full; count what is lost.
+  std::string toolVersion;
+  /// Called now and then with the packets so far, and their bytes on disk.
+  std::function<void(uint64_t packets, uint64_t bytes)> progress;
+};
+
+struct RecordResult {
+  TapeSummary summary;
+  Outcome outcome;
+  CollectorReport report;
+  uint64_t bytes = 0;
+  std::vector<std::string> warnings;
+  bool leftRunning =
+      false;           ///< A process that used the device outlived the program: what it does is not recorded.
+  std::string partial; ///< Where the unfinished tape is, if it could not be finished.
+  bool whole() const { return report.whole() && !leftRunning && partial.empty(); }
+};
+
+/// Everything that can be wrong before the program runs is an error, and nothing was launched and nothing
+/// written then. Afterwards there is a result: what went wrong (a full disk) is in it, and the program went
+/// on all the same.
+llvm::Expected<RecordResult> recordProgram(const RecordOptions &options);
+
+/// "alias=URI" or "URI". Usage failure if the URI makes no sense.
+llvm::Expected<RecordTarget> parseRecordTarget(llvm::StringRef text);
+
+} // namespace tapeback

@@ -1,0 +1,233 @@
+// tapeback record: runs a program that uses the C API, and writes what it and its devices say to each other.
+#include "recorder/RecordSession.h"
+#include "tools/CommandLine.h"
+#include "tools/Progress.h"
+#include "tools/Report.h"
+#include "tools/Verb.h"
+
+using namespace llvm;
+
+namespace tapeback {
+namespace {
+
+constexpr VerbHelp recordHelp = {
+    "record",
+    "Run a program and record what it and its devices say to each other",
+    "--target [ALIAS=]URI … -o FILE [options] -- PROGRAM [ARGS]",
+    "PROGRAM is any program that drives its device through Tapeback's C API (libtapeback.so); it chooses\n"
+    "neither target nor output. The tape is closed properly however the program ends: an operation that "
+    "never\n"
+    "came back is on it as pending. SIGINT and SIGTERM are passed on to the program. If the recorder itself "
+    "is\n"
+    "killed, the program goes on, and `tapeback recover FILE.partial` makes a tape of what was written.\n"
+    "\n"
+    "Conditions: begin | marker:NAME[#N] | write:REGISTER[=VALUE[/MASK]] | "
+    "write:SPACE+OFFSET[=VALUE[/MASK]].\n"
+    "A recording that starts late begins with a keyframe of the state at that point.\n"
+    "\n"
+    "Without recording, the same program runs with TAPEBACK_TARGET=URI in its environment.\n",
+    "  tapeback record --target qemu:edu -o edu.tape -- edu-exercise --seed 7 --ops 500\n"
+    "  tapeback record --target a=model:edu --target b=qemu:edu -o two.tape -- ./my-test\n"
+    "  tapeback record --target qemu:edu --start marker:op#100 --stop write:DMA_CMD=1/1 -o dma.tape -- "
+    "edu-exercise\n",
+    "  0  the capture is whole; how the program itself ended is in the summary (and with --propagate-exit in "
+    "the\n"
+    "     exit code: the program's, or 128 + signal)\n"
+    "  2  bad usage; nothing was launched and nothing written\n"
+    "  5  the capture is not whole: something was lost, or the tape could not be finished\n"};
+
+struct Options {
+  cl::list<std::string> targets{"target", cl::desc("What the program drives; repeat for several devices"),
+                                cl::value_desc("[ALIAS=]URI")};
+  cl::list<std::string> descriptions{
+      "description",
+      cl::desc("Device description; default: looked up by the target's name; repeat with ALIAS="),
+      cl::value_desc("[ALIAS=]FILE|NAME")};
+  cl::opt<std::string> output{"output", cl::desc("The tape"), cl::value_desc("FILE")};
+  cl::alias outputShort{"o", cl::desc("Short for --output"), cl::aliasopt(output), cl::NotHidden};
+  cl::opt<bool> force{"force", cl::desc("Overwrite FILE if it exists")};
+  cl::opt<std::string> start{"start", cl::desc("Record from here on"), cl::value_desc("CONDITION"),
+                             cl::init("begin")};
+  cl::opt<std::string> stop{"stop", cl::desc("Record up to here (the program runs on)"),
+                            cl::value_desc("CONDITION")};
+  cl::opt<uint64_t> keyframes{"keyframe-interval",
+                              cl::desc("Packets between keyframes; 0: none but the first"),
+                              cl::value_desc("N"), cl::init(65536)};
+  cl::opt<uint64_t> ring{"ring-bytes", cl::desc("Shared memory between program and recorder"),
+                         cl::value_desc("N"), cl::init(16 << 20)};
+  cl::opt<uint64_t> capture{"capture-limit", cl::desc("Bytes of one memory content that are kept"),
+                            cl::value_desc("N"), cl::init(64 << 20)};
+  cl::opt<bool> drop{"drop-when-full", cl::desc("Lose packets (counted) rather than hold the program up")};
+  cl::opt<bool> propagate{"propagate-exit", cl::desc("Exit with the program's code")};
+};
+
+/// "ALIAS=NAME" for the target of that alias, or "NAME" for all that have none of their own.
+Error addDescriptions(const cl::list<std::string> &given, std::vector<RecordTarget> &targets) {
+  std::string common;
+  for (StringRef text : given) {
+    auto [alias, name] = text.split('=');
+    auto *target = std::find_if(
+        targets.data(), targets.data() + targets.size(),
+        [&, wanted = alias](const RecordTarget &t) { return text.contains('=') && t.alias == wanted; });
+    if (target != targets.data() + targets.size()) {
+      target->description = name.str();
+    } else if (common.empty()) {
+      common = text.str();
+    } else {
+      return failUsage("bad-option", "--description is given twice for the same targets", "--description",
+                       "with several devices: --description ALIAS=FILE");
+    }
+  }
+  for (RecordTarget &target : targets)
+    if (target.description.empty())
+      target.description = common;
+  return Error::success();
+}
+
+Expected<RecordOptions> toRecordOptions(const Options &given, ArrayRef<const char *> rest) {
+  RecordOptions options;
+  for (const std::string &text : given.targets) {
+    Expected<RecordTarget> target = parseRecordTarget(text);
+    if (!target)
+      return target.takeError();
+    options.targets.push_back(std::move(*target));
+  }
+  if (Error error = addDescriptions(given.descriptions, options.targets))
+    return error;
+  options.output = given.output;
+  options.force = given.force;
+  options.start = given.start;
+  options.stop = given.stop;
+  options.keyframeInterval = given.keyframes;
+  options.ringBytes = given.ring;
+  options.captureLimit = given.capture;
+  options.dropWhenFull = given.drop;
+  options.toolVersion = TAPEBACK_VERSION;
+  options.command.assign(rest.begin(), rest.end());
+  return options;
+}
+
+json::Value orNull(const std::optional<int> &value) {
+  return value ? json::Value(*value) : json::Value(nullptr);
+}
+
+const char *outcomeName(Outcome::Kind kind) {
+  return kind == Outcome::Kind::Passed ? "passed" : kind == Outcome::Kind::Failed ? "failed" : "unknown";
+}
+
+void writeLoss(json::OStream &os, const RecordResult &result) {
+  os.attributeObject("loss", [&] {
+    os.attribute("not_understood", result.report.notUnderstood);
+    os.attribute("ring_full", result.report.ringFull);
+    os.attribute("disk_errors", result.report.diskErrors);
+    os.attribute("left_running", result.leftRunning);
+  });
+  os.attribute("not_recorded", result.report.notRecorded);
+}
+
+void writeJson(Report &report, const RecordResult &result, const RecordOptions &options) {
+  json::OStream &os = report.object();
+  os.attribute("verdict", result.whole() ? "match" : "incomplete");
+  os.attribute("reproduced", nullptr);
+  writeSignature(os, "signature", result.outcome.signature);
+  os.attribute("tape", json::fixUTF8(result.partial.empty() ? options.output : result.partial));
+  os.attribute("finished", result.partial.empty());
+  os.attribute("root",
+               result.partial.empty() ? json::Value(toHex(result.summary.root)) : json::Value(nullptr));
+  os.attributeObject("program", [&] {
+    os.attribute("exit", orNull(result.outcome.programExit));
+    os.attribute("signal", orNull(result.outcome.programSignal));
+  });
+  os.attribute("outcome", outcomeName(result.outcome.kind));
+  os.attribute("outcome_text", json::fixUTF8(result.outcome.text));
+  os.attribute("packets", result.summary.packets);
+  os.attribute("windows", result.summary.windows);
+  os.attribute("keyframes", result.summary.keyframes);
+  os.attribute("blobs", result.summary.blobs);
+  os.attribute("bytes", result.bytes);
+  os.attribute("pending", result.report.pending);
+  os.attribute("started", result.report.started);
+  os.attribute("stopped", result.report.stopped);
+  writeLoss(os, result);
+  os.attributeArray("notes", [&] {
+    for (const std::string &note : result.report.notes)
+      os.value(json::fixUTF8(note));
+  });
+  os.attributeArray("warnings", [&] {
+    for (const std::string &warning : result.warnings)
+      os.value(json::fixUTF8(warning));
+  });
+}
+
+void writeText(raw_ostream &os, const RecordResult &result, const RecordOptions &options) {
+  if (result.partial.empty())
+    os << options.output << ": " << result.summary.packets << " packets in " << result.summary.windows
+       << " windows, " << result.summary.blobs << " memory contents, " << result.summary.keyframes
+       << " keyframes, " << result.bytes << " bytes\n";
+  if (result.outcome.kind == Outcome::Kind::Failed)
+    os << "  the run failed: " << result.outcome.text << "\n";
+  else if (!result.outcome.text.empty())
+    os << "  " << result.outcome.text << "\n";
+  if (result.report.pending)
+    os << "  " << result.report.pending << " operations never came back\n";
+  if (result.report.notRecorded)
+    os << "  " << result.report.notRecorded << " packets lie outside the start and stop conditions\n";
+  if (result.report.ringFull)
+    os << "  LOST: " << result.report.ringFull << " operations, because the ring was full\n";
+  if (result.report.notUnderstood)
+    os << "  LOST: " << result.report.notUnderstood
+       << " times something came out of the ring that makes no sense (did the program write over it?)\n";
+  if (result.report.diskErrors)
+    os << "  LOST: " << result.report.diskErrors << " packets that could not be written\n";
+  for (const std::string &note : result.report.notes)
+    os << "  note: " << note << "\n";
+}
+
+int exitCode(const RecordResult &result, bool propagate) {
+  if (propagate) {
+    if (result.outcome.programSignal)
+      return 128 + *result.outcome.programSignal;
+    if (result.outcome.programExit)
+      return *result.outcome.programExit;
+  }
+  return result.whole() ? 0 : 5;
+}
+
+} // namespace
+
+int runRecord(ArrayRef<const char *> args) {
+  Options given;
+  CommandLine line(recordHelp);
+  line.takesRest();
+  if (std::optional<int> exit = line.parse(args))
+    return *exit;
+  Report report("record", line.json());
+  Expected<RecordOptions> options = toRecordOptions(given, line.rest());
+  if (!options)
+    return report.fail(options.takeError());
+  std::optional<Progress> progress;
+  options->progress = [&](uint64_t packets, uint64_t) {
+    if (!progress)
+      progress.emplace("packets recorded", 0);
+    progress->show(packets);
+  };
+  Expected<RecordResult> result = recordProgram(*options);
+  progress.reset();
+  if (!result)
+    return report.fail(result.takeError());
+  for (const std::string &warning : result->warnings)
+    report.warn(warning);
+  if (report.json())
+    writeJson(report, *result, *options);
+  else
+    writeText(outs(), *result, *options);
+  if (!result->partial.empty()) {
+    Failure failure = *result->report.writeFailure;
+    failure.hint = "the program ran; what was written is in " + result->partial +
+                   ": `tapeback recover` makes a tape of it";
+    report.error(failure);
+  }
+  return report.finish(exitCode(*result, given.propagate));
+}
+
+} // namespace tapeback
