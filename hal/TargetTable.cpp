@@ -8,7 +8,9 @@
 #ifdef TAPEBACK_HAS_QEMU
 #include "hal/qemu/QemuTarget.h"
 #endif
+#include "hal/vfio/PciConfig.h"
 #include "hal/vfio/VfioTarget.h"
+#include "llvm/Support/Path.h"
 
 namespace tapeback {
 namespace {
@@ -16,23 +18,52 @@ namespace {
 struct SchemeEntry {
   TargetScheme help;
   llvm::Expected<std::unique_ptr<Target>> (*open)(const TargetUri &uri);
+  std::string (*deviceName)(const TargetUri &uri);
 };
+
+/// "edu" of "qemu:edu", "model:edu" and "model:/path/tapeback-model-edu.so".
+std::string nameInUri(const TargetUri &uri) {
+  llvm::StringRef name = llvm::sys::path::filename(uri.rest);
+  name.consume_back(".so");
+  name.consume_front("tapeback-model-");
+  return name.str();
+}
+
+/// What sysfs says is at the address.
+std::string namePci(const TargetUri &uri) {
+  llvm::Expected<PciAddress> address = parsePciAddress(uri.rest);
+  if (!address) {
+    llvm::consumeError(address.takeError()); // Opening the target says so, with its place.
+    return {};
+  }
+  llvm::Expected<PciDevice> device = readPciDevice(*address);
+  if (!device) {
+    llvm::consumeError(device.takeError()); // Likewise.
+    return {};
+  }
+  return pciDeviceName(*device);
+}
 
 const SchemeEntry schemeTable[] = {
     {{"null", "null:?spaces=bar0,config&size=BYTES&vectors=N",
       "accepts everything, answers nothing that means anything"},
-     openNullTarget},
+     openNullTarget,
+     nameInUri},
     {{"model", "model:NAME-or-path?OPTION=VALUE", "a model plugin, in a process of its own"},
-     openModelTarget},
+     openModelTarget,
+     nameInUri},
 #ifdef TAPEBACK_HAS_QEMU
     {{"qemu", "qemu:DEVICE?OPTION=VALUE", "a device of QEMU, in a virtual machine of its own"},
-     openQemuTarget},
+     openQemuTarget,
+     nameInUri},
 #endif
     {{"vfio", "vfio:DOMAIN:BUS:DEVICE.FUNCTION?OPTION=VALUE",
       "a PCI device, through Linux VFIO and the IOMMU"},
-     openVfioTarget},
+     openVfioTarget,
+     namePci},
     {{"pci-sysfs", "pci-sysfs:DOMAIN:BUS:DEVICE.FUNCTION", "a PCI device's registers only, without an IOMMU"},
-     openSysfsTarget},
+     openSysfsTarget,
+     namePci},
 };
 
 } // namespace
@@ -49,6 +80,13 @@ llvm::Expected<std::unique_ptr<Target>> openTarget(llvm::StringRef text) {
     list += std::string("\n  ") + entry.help.syntax + "  " + entry.help.summary;
   return failUsage("unknown-target-scheme", "there is no kind of target '" + uri->scheme + "'",
                    "target '" + uri->text + "'", std::move(list));
+}
+
+std::string targetDeviceName(const TargetUri &uri) {
+  for (const SchemeEntry &entry : schemeTable)
+    if (uri.scheme == entry.help.scheme)
+      return entry.deviceName(uri);
+  return {};
 }
 
 llvm::ArrayRef<TargetScheme> targetSchemes() {

@@ -54,4 +54,9 @@ llvm::Expected<size_t> choiceOption(const TargetUri &uri, llvm::StringRef key,
 constexpr uint64_t defaultTimeoutMs = 10000;
 llvm::Expected<uint64_t> timeoutOption(const TargetUri &uri);
 
+/// The name of the device at the other end, which is also that of its installed description ("edu"), without
+/// opening it: from the URI, or from what the system says of the address. Empty if that cannot be told.
+/// (TargetTable.cpp)
+std::string targetDeviceName(const TargetUri &uri);
+
 } // namespace tapeback

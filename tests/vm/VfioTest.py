@@ -87,9 +87,9 @@ while [ $i -lt 5 ]; do
   for mode in on off; do
     start=$(cut -d' ' -f1 /proc/uptime)
     if [ $mode = on ]; then
-      tapeback record --force --target vfio:$EDU -o turn.tape -- edu-exercise --seed 6 --ops 200 --gaps >turn.out 2>&1
+      tapeback record --force --target vfio:$EDU -o turn.tape -- edu-exercise --seed 6 --ops 200 >turn.out 2>&1
     else
-      TAPEBACK_TARGET=vfio:$EDU edu-exercise --seed 6 --ops 200 --gaps >turn.out 2>&1
+      TAPEBACK_TARGET=vfio:$EDU edu-exercise --seed 6 --ops 200 >turn.out 2>&1
     fi
     echo "$mode $? $start $(cut -d' ' -f1 /proc/uptime) $(grep gaps turn.out)" >>turns
   done

@@ -76,17 +76,19 @@ def buildImage(build, extra=(), folder=None):
             shutil.copy(modules[name], root / "lib/modules" / f"{name}.ko")
         (root / "lib/modules/order").write_text("".join(f"{name}\n" for name in MODULES))
 
+        # As installed, so that programs find their libraries and plugins relative to themselves.
+        installed = root / "installed"
+        subprocess.run(["cmake", "--install", build, "--prefix", installed], check=True, stdout=subprocess.DEVNULL)
         elf = []
         for part in ("bin", "lib", "share"):
-            for path in sorted((build / part).rglob("*")):
-                relative = path.relative_to(build)
-                if path.is_dir() or path.suffix == ".a" or relative.parts[:2] in (("bin", "tests"), ("bin", "bench"), ("bin", "fuzz")):
-                    continue
-                elf.append(_install(path, root / "opt/tapeback" / relative))
+            for path in sorted((installed / part).rglob("*")):
+                if not path.is_dir() and path.suffix not in (".a", ".cmake"):
+                    elf.append(_install(path, root / "opt/tapeback" / path.relative_to(installed)))
+        shutil.rmtree(installed)
         for path in extra:
             elf.append(_install(pathlib.Path(path), root / "opt/tapeback/bin" / pathlib.Path(path).name))
         for library in closure([path for path in elf if path]):
-            if "/opt/tapeback/" in library:
+            if library.startswith(str(root)):
                 continue
             target = root / library.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -125,10 +127,6 @@ class Image:
         self.initramfs.unlink(missing_ok=True)
 
 
-# What stands behind the root ports: (name, device, extra arguments).
-EDU = "edu"
-
-
 class Machine:
     """One boot. `devices`: name → QEMU device text without bus; each gets a root port of its own, in order, so that the
     first is 0000:01:00.0, the second 0000:02:00.0 and so on."""
@@ -149,7 +147,7 @@ class Machine:
                    "-qmp", f"unix:{qmpPath},server=on,wait=off",
                    "-fsdev", f"local,id=fs,path={self.share},security_model=none",
                    "-device", "virtio-9p-pci,fsdev=fs,mount_tag=share"]
-        for number, (name, device) in enumerate((devices or {"edu1": EDU}).items(), start=1):
+        for number, (name, device) in enumerate((devices or {"edu1": "edu"}).items(), start=1):
             command += ["-device", f"pcie-root-port,id=port{number},chassis={number},slot={number}",
                         "-device", f"{device},bus=port{number},id={name}"]
         command += list(arguments)
