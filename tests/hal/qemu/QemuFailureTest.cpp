@@ -85,7 +85,7 @@ TEST_CASE("QEMU killed in the middle of a run is target-died, with its fate and 
   REQUIRE(::kill(onlyQemu(), SIGKILL) == 0);
   auto start = std::chrono::steady_clock::now();
   Failure failure = failureOf(edu.target->read(0, eduLiveness, 4));
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));
   CHECK(failure.cls == FailureClass::Target);
   CHECK(failure.code == "target-died");
   CHECK(failure.message.find("signal 9 (Killed)") != std::string::npos);
@@ -133,13 +133,13 @@ TEST_CASE("QEMU killed while an interrupt is waited for ends the wait") {
       result = edu.target->waitInterrupt(0, 3600 * second);
     killer.join();
     CHECK(failureOf(std::move(result)).code == "target-died");
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));
   }
 }
 
 TEST_CASE("a stopped QEMU is target-hung after the timeout, and is taken down") {
   TB_NEED_QEMU();
-  Edu edu("qemu:edu?timeout=300");
+  Edu edu("qemu:edu?timeout=2000");
   pid_t pid = onlyQemu();
   REQUIRE(::kill(pid, SIGSTOP) == 0);
   auto start = std::chrono::steady_clock::now();
@@ -147,23 +147,23 @@ TEST_CASE("a stopped QEMU is target-hung after the timeout, and is taken down") 
   auto elapsed = std::chrono::steady_clock::now() - start;
   CHECK(failure.cls == FailureClass::Target);
   CHECK(failure.code == "target-hung");
-  CHECK(failure.message.find("300 ms") != std::string::npos);
-  CHECK(elapsed >= std::chrono::milliseconds(300));
-  CHECK(elapsed < std::chrono::seconds(5));
+  CHECK(failure.message.find("2000 ms") != std::string::npos);
+  CHECK(elapsed >= std::chrono::milliseconds(2000));
+  CHECK(elapsed < std::chrono::seconds(15));
   checkStaysDead(*edu.target, "target-hung");
   CHECK(eventually([&] { return isGone(pid); }));
 }
 
 TEST_CASE("posted writes to a stopped QEMU are bounded, too") {
   TB_NEED_QEMU();
-  Edu edu("qemu:edu?timeout=200");
+  Edu edu("qemu:edu?timeout=2000");
   REQUIRE(::kill(onlyQemu(), SIGSTOP) == 0);
   auto start = std::chrono::steady_clock::now();
   std::string problem;
   for (int i = 0; i < 100000 && problem.empty(); ++i)
     problem = told(edu.target->write(0, eduLiveness, 4, 1));
   CHECK(!problem.empty());
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));
   checkStaysDead(*edu.target, "target-hung");
 }
 
@@ -228,7 +228,7 @@ TEST_CASE("QEMU dies with us, however we end, and leaves no file") {
     if (end == End::Killed)
       REQUIRE(::kill(child, SIGKILL) == 0);
     go.tell();
-    CHECK(eventually([&] { return isGone(qemu); }, std::chrono::seconds(5)));
+    CHECK(eventually([&] { return isGone(qemu); }, std::chrono::seconds(15)));
     ::kill(child, SIGKILL);
     int status = 0;
     REQUIRE(::waitpid(child, &status, 0) == child);
