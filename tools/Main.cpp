@@ -27,9 +27,7 @@ constexpr Verb table[] = {
 #endif
     {"info", "Say what a tape is and what is on it", runInfo},
     {"dump", "List a tape's packets", runDump},
-#ifdef TAPEBACK_HAS_TRIM
     {"trim", "Make a window range a tape of its own", runTrim},
-#endif
     {"verify", "Check every block, hash, index entry and cross-reference of a tape", runVerify},
     {"recover", "Make a valid tape of what a damaged or unfinished one still holds", runRecover},
     {"targets", "Say which kinds of target there are and which can be driven from here", runTargets},

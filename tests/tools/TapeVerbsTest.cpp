@@ -402,3 +402,35 @@ TEST_CASE("recover whose disk is full exits 5 and leaves nothing behind") {
     CHECK_MESSAGE(result.exited(0), result);
   }
 }
+
+TEST_CASE("trim makes a part a tape of its own, or says why not, and writes nothing half") {
+  Sample sample;
+  const std::string out = sample.scratch.file("part.tape");
+  JsonResult trimmed = runJson({"trim", sample.path(), "--range", "@op#2..end", "-o", out});
+  CHECK_MESSAGE(trimmed.run.exited(0), trimmed.run);
+  CHECK(trimmed.number("first_window") > 0);
+  CHECK(trimmed.number("packets") > 0);
+  CHECK(trimmed.object.getBoolean("failure_inside") == true);
+  JsonResult verified = runJson({"verify", out});
+  CHECK_MESSAGE(verified.run.exited(0), verified.run);
+  CHECK(verified.text("root") == trimmed.text("root"));
+  JsonResult info = runJson({"info", out});
+  CHECK(info.text("parent_root") == toHex(sample.summary.root));
+  CHECK(StringRef(info.text("derivation")).contains("trim"));
+  CHECK(info.object.get("signature")->kind() == json::Value::Object);
+  // The range's own packets are all there.
+  RunResult markers = runTapeback({"dump", out, "--kind", "oracle"});
+  CHECK(StringRef(markers.out).contains("FAILED: 0x80"));
+
+  for (std::vector<std::string> bad : {std::vector<std::string>{"--range", "w99"},
+                                       {"--range", "@none"},
+                                       {"--range", "w1..w0"},
+                                       {"--range", "nonsense"},
+                                       {"--range", "w0", "--start", "magic"}}) {
+    bad.insert(bad.begin(), {"trim", sample.path(), "-o", sample.scratch.file("bad.tape")});
+    JsonResult result = runJson(bad);
+    CHECK_MESSAGE(result.run.exited(2), result.run);
+  }
+  CHECK(sample.scratch.names() == std::vector<std::string>{"a.tape", "part.tape"});
+  CHECK(runTapeback({"trim", sample.path(), "--range", "w0", "-o", out}).exited(2)); // Exists.
+}
