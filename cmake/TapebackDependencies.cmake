@@ -2,6 +2,10 @@
 # Debian's LLVM config answers to 19.1, not to 19.
 find_package(LLVM 19.1 REQUIRED CONFIG)
 find_package(CapnProto REQUIRED CONFIG)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set_property(TARGET CapnProto::capnp APPEND PROPERTY INTERFACE_COMPILE_OPTIONS
+               $<$<COMPILE_LANGUAGE:CXX>:-include${PROJECT_SOURCE_DIR}/cmake/KjForClang.h>)
+endif()
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
