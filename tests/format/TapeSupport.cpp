@@ -240,13 +240,13 @@ Session SessionWriter::run() {
       endWindow(quiescent);
       expectSuccess(writer->endWindow(quiescent));
     }
-    if (options.keyframes && below(options.packets / 3 + 1) == 0)
+    if (options.keyframes && (i == options.packets / 3 || below(options.packets / 3 + 1) == 0))
       keyframe();
-    if (options.triggers && below(options.packets / 2 + 1) == 0) {
+    if (options.triggers && (i == options.packets / 2 || below(options.packets / 2 + 1) == 0)) {
       session.triggers.emplace_back(below(session.packets.size()), "trigger " + std::to_string(i));
       expectSuccess(writer->trigger(session.triggers.back().first, session.triggers.back().second));
     }
-    if (options.foreignBlocks && below(options.packets / 3 + 1) == 0)
+    if (options.foreignBlocks && (i == options.packets / 4 || below(options.packets / 3 + 1) == 0))
       expectSuccess(writer->foreignBlock(static_cast<uint16_t>(10 + below(3)), {1, 2, 3, 4, 5}));
     if (below(options.packets / 2 + 1) == 0)
       expectSuccess(writer->flush());
