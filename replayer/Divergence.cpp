@@ -75,8 +75,9 @@ Divergence describeDivergence(const TapeSource &source, ComparisonContext contex
 }
 
 llvm::Error completePlace(TapeSource &source, PacketPlace &place) {
+  // The packet itself counts: a write that starts an activity is a command, as in recorded signatures.
   llvm::Expected<std::unique_ptr<History>> history =
-      History::before(source, place.device, place.packet, /*contents=*/false);
+      History::before(source, place.device, place.packet + 1, /*contents=*/false);
   if (!history)
     return history.takeError();
   const ShadowState &state = (*history)->state();

@@ -75,7 +75,7 @@ private:
     PacketExtra extra;
     bool targetError;
   };
-  std::optional<FailureEvent> firstFailure;
+  std::optional<FailureEvent> firstFailure, firstTargetFailure;
   bool failureUnknown = false; ///< A check that failed in the recording could not be redone.
 };
 
@@ -324,8 +324,12 @@ void ReplayRun::noteFailures(const Packet &packet, const PacketExtra &extra, uin
       if (!report.targetFailure && actual.failure && actual.failure <= log.failures.size())
         report.targetFailure = log.failures[actual.failure - 1];
     }
-    if (!firstFailure)
-      firstFailure = FailureEvent{ordinal, packet, extra, true};
+    // A failure that the recorded program lived with is none.
+    const Outcome &outcome = source.reader().outcome();
+    bool counts =
+        rule == Rule::TargetFailed || (outcome.signature && outcome.signature->oracle == "target-error");
+    if (!firstTargetFailure && counts)
+      firstTargetFailure = FailureEvent{ordinal, packet, extra, true};
     return;
   }
   if (packet.kind != PacketKind::Oracle)
@@ -442,6 +446,9 @@ llvm::Error ReplayRun::conclude() {
 }
 
 llvm::Error ReplayRun::concludeSignature() {
+  // As when recording: a check that fails says more than an operation that does.
+  if (!firstFailure)
+    firstFailure = firstTargetFailure;
   const Outcome &outcome = source.reader().outcome();
   if (firstFailure) {
     const Packet &packet = firstFailure->packet;

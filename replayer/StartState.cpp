@@ -16,7 +16,17 @@ llvm::Expected<StartState> findStartState(TapeSource &source, bool fromReset) {
   constexpr uint64_t headPackets = 256;
   StartState start;
   TapeReader &reader = source.reader();
-  start.resetKinds.assign(source.deviceCount(), uint8_t(ResetKind::Default));
+  // What the recording did decides; a tape that does not tell is brought to where the description's reset
+  // values hold.
+  for (size_t device = 0; device < source.deviceCount(); ++device) {
+    const Description *description = source.description(uint16_t(device));
+    llvm::StringRef method = description ? llvm::StringRef(description->resetMethod) : "";
+    ResetKind kind = method == "function" ? ResetKind::Function
+                     : method == "bus"    ? ResetKind::Bus
+                     : method == "power"  ? ResetKind::Power
+                                          : ResetKind::Default;
+    start.resetKinds.push_back(uint8_t(kind));
+  }
   std::vector<bool> seen(source.deviceCount());
   PacketBatch head;
   if (uint64_t total = reader.summary().packets)

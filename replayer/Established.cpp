@@ -1,0 +1,144 @@
+#include "replayer/Established.h"
+#include "replayer/AccessRules.h"
+#include "replayer/History.h"
+#include "replayer/bisect/Writers.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringExtras.h"
+#include <memory>
+
+namespace tapeback {
+namespace {
+
+/// Whether what is read from the register is state that somebody wrote before. Other registers tell of the
+/// present.
+bool holdsState(const RegisterDescription &reg) {
+  if (reg.policy == ReplayPolicy::Ignore || reg.policy == ReplayPolicy::Substitute)
+    return false;
+  switch (reg.cls) {
+  case RegisterClass::Stable:
+  case RegisterClass::Status:
+  case RegisterClass::W1C:
+  case RegisterClass::AddressLow:
+  case RegisterClass::AddressHigh: return true;
+  default: return false;
+  }
+}
+
+class Walk {
+public:
+  Walk(TapeSource &source, const Description &description, uint16_t device)
+      : source(source), description(description), device(device) {
+    for (const RestoreStep &step : description.restore)
+      if (step.kind == RestoreStep::Kind::Register)
+        established.insert(step.reg);
+  }
+
+  std::optional<std::string> look(const History &history, uint64_t ordinal, const Packet &packet,
+                                  const PacketExtra &extra);
+
+private:
+  std::optional<std::string> lookAtRead(const ShadowState &state, uint64_t ordinal, const Packet &packet);
+  std::optional<std::string> lookAtMemory(const ShadowState &state, uint64_t ordinal, const Packet &packet,
+                                          const PacketExtra &extra);
+  void written(const Packet &packet);
+
+  TapeSource &source;
+  const Description &description;
+  uint16_t device;
+  llvm::DenseSet<unsigned> established;
+};
+
+std::optional<std::string> Walk::look(const History &history, uint64_t ordinal, const Packet &packet,
+                                      const PacketExtra &extra) {
+  if (packet.device != device || packet.completion != Completion::Done || packet.origin == Origin::Recorder)
+    return std::nullopt;
+  switch (packet.kind) {
+  case PacketKind::RegisterRead: return lookAtRead(history.state(), ordinal, packet);
+  case PacketKind::RegisterWrite: written(packet); return std::nullopt;
+  case PacketKind::MemoryRead:
+  case PacketKind::Acquire: return lookAtMemory(history.state(), ordinal, packet, extra);
+  default: return std::nullopt;
+  }
+}
+
+std::optional<std::string> Walk::lookAtRead(const ShadowState &state, uint64_t ordinal,
+                                            const Packet &packet) {
+  const RegisterDescription *reg =
+      description.find(source.spaceName(packet.space), packet.address, packet.width);
+  if (!reg)
+    return "packet " + std::to_string(ordinal) + " reads an undescribed register, which no recipe restores";
+  if (!holdsState(*reg) || established.contains(description.indexOf(*reg)))
+    return std::nullopt;
+  // Never touched before the cut, or as a reset leaves it: a reset establishes it.
+  std::optional<uint64_t> value = state.registerValue(packet.space, reg->offset);
+  if (!value || (reg->reset && *value == *reg->reset))
+    return std::nullopt;
+  return "packet " + std::to_string(ordinal) + " reads " + reg->name +
+         ", which was written before the cut and which the restore recipe does not restore";
+}
+
+void Walk::written(const Packet &packet) {
+  const RegisterDescription *reg =
+      description.find(source.spaceName(packet.space), packet.address, packet.width);
+  if (!reg)
+    return;
+  established.insert(description.indexOf(*reg));
+  if (!startsActivity(source, packet))
+    return;
+  // What tells of an activity's end is made by the activity.
+  for (const ActivityDescription &activity : description.activities)
+    if (activity.starts.reg == description.indexOf(*reg))
+      for (const RegisterCondition &done : activity.done)
+        established.insert(done.reg);
+}
+
+std::optional<std::string> Walk::lookAtMemory(const ShadowState &state, uint64_t ordinal,
+                                              const Packet &packet, const PacketExtra &extra) {
+  constexpr uint64_t piece = 1 << 20;
+  if (!extra.payload)
+    return std::nullopt; // Not compared.
+  uint64_t length = std::min<uint64_t>(extra.length, uint64_t(64) << 20);
+  std::vector<uint8_t> bytes(std::min(length, piece));
+  std::unique_ptr<bool[]> known(new bool[bytes.size()]);
+  for (uint64_t at = 0; at < length; at += piece) {
+    size_t size = size_t(std::min(piece, length - at));
+    size_t count =
+        state.memoryContent(packet.address + at, llvm::MutableArrayRef<uint8_t>(bytes.data(), size),
+                            llvm::MutableArrayRef<bool>(known.get(), size));
+    if (count < size)
+      return "packet " + std::to_string(ordinal) + " reads memory at 0x" +
+             llvm::utohexstr(packet.address + at, true) + " whose content before the cut is not on the tape";
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+llvm::Expected<std::optional<std::string>> findUnestablished(TapeSource &source, uint16_t device,
+                                                             uint64_t from, uint64_t to) {
+  const Description *description = source.description(device);
+  if (!description)
+    return std::optional<std::string>();
+  llvm::Expected<std::unique_ptr<History>> history = History::before(source, device, from, /*contents=*/true);
+  if (!history)
+    return history.takeError();
+  Walk walk(source, *description, device);
+  PacketBatch batch;
+  for (uint64_t position = from; position < to; position += batch.packets.size()) {
+    if (llvm::Error error = source.reader().readBlockFrom(position, batch))
+      return error;
+    if (batch.packets.empty())
+      break;
+    for (size_t i = 0; i < batch.packets.size() && position + i < to; ++i) {
+      const Packet &packet = batch.packets[i];
+      std::optional<std::string> missing = walk.look(**history, position + i, packet, batch.extra(packet));
+      if (missing)
+        return missing;
+      if (llvm::Error error = (*history)->advanceTo(position + i + 1))
+        return error;
+    }
+  }
+  return std::optional<std::string>();
+}
+
+} // namespace tapeback

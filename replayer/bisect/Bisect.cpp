@@ -1,0 +1,135 @@
+#include "replayer/bisect/Bisect.h"
+#include "replayer/bisect/Bisection.h"
+
+namespace tapeback {
+
+llvm::Expected<BisectReport> Bisection::run() {
+  ReplayOptions replayOptions;
+  replayOptions.player = options.player;
+  if (llvm::Error error = refuseForbiddenWrites(source, replayOptions))
+    return error;
+  llvm::Expected<StartState> begins = findStartState(source, options.fromReset);
+  if (!begins)
+    return begins.takeError();
+  start = std::move(*begins);
+  report.coverage.windows = source.reader().summary().windows;
+  if (options.deep) {
+    if (llvm::Error error = findBoundaries())
+      return error;
+    if (llvm::Error error = takeBaseline())
+      return error;
+  }
+  if (llvm::Error error = observe())
+    return error;
+  bool intermittent = report.goodIntermittent || report.badIntermittent;
+  bool possible = !report.coverage.packetsNotCompared && !report.goodFailure;
+  if (options.deep && possible && !intermittent) {
+    // Behind what the host saw the sides may have been used differently: nothing there says anything.
+    if (report.observed) {
+      size_t before = boundaries.size();
+      while (!boundaries.empty() && boundaries.back().end > report.observed->place.packet)
+        boundaries.pop_back();
+      if (before > boundaries.size())
+        report.coverage.windowsNotProbed["behind the divergence that the host saw"] +=
+            before - boundaries.size();
+    }
+    if (llvm::Error error = search())
+      return error;
+  } else if (options.deep) {
+    report.notes.push_back(intermittent
+                               ? "the states were not searched: an endpoint does not repeat itself"
+                               : "the states were not searched: an endpoint does not answer, or failed");
+  }
+  if (llvm::Error error = conclude())
+    return error;
+  return std::move(report);
+}
+
+llvm::Error Bisection::findBoundaries() {
+  constexpr uint64_t most = 1 << 20;
+  TapeReader &reader = source.reader();
+  for (uint64_t n = 0; n < reader.summary().windows; ++n) {
+    llvm::Expected<WindowInfo> window = reader.window(n);
+    if (!window)
+      return window.takeError();
+    if (!window->quiescent)
+      ++report.coverage.windowsNotProbed["not quiescent at its end"];
+    else if (boundaries.size() == most)
+      ++report.coverage.windowsNotProbed["too many windows"];
+    else
+      boundaries.push_back({n, window->firstPacket + window->packetCount});
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Bisection::conclude() {
+  if (!report.first && report.observed) {
+    report.first = report.observed;
+    const Divergence &first = *report.first;
+    std::optional<WrittenThing> thing;
+    if (first.space == "memory" && first.offset) {
+      thing = WrittenThing{WrittenThing::Kind::Memory, first.place.device, 0, first.address + *first.offset,
+                           "memory"};
+    } else if (!first.reg.empty()) {
+      Packet packet;
+      PacketExtra extra;
+      if (llvm::Error error = source.packetAt(first.place.packet, packet, extra))
+        return error;
+      thing = WrittenThing{WrittenThing::Kind::Register, first.place.device, packet.space, first.address,
+                           first.reg};
+    }
+    if (thing) {
+      llvm::Expected<std::vector<WriterRecord>> writers = findWriters(source, *thing, first.place.packet);
+      if (!writers)
+        return writers.takeError();
+      report.writers = std::move(*writers);
+    }
+  }
+  for (std::optional<Divergence> *divergence : {&report.first, &report.observed, &report.goodAgainstTape})
+    if (*divergence)
+      if (llvm::Error error = completePlace(source, (*divergence)->place))
+        return error;
+  if (report.first)
+    if (llvm::Error error = linesBefore(report.first->place.packet, report.first->place.device))
+      return error;
+  if (report.goodFailure)
+    report.verdict = Verdict::Error;
+  else if (report.first)
+    report.verdict = Verdict::Divergence;
+  else if (report.coverage.packetsNotCompared)
+    report.verdict = Verdict::Incomplete;
+  else
+    report.verdict = Verdict::Match;
+  return llvm::Error::success();
+}
+
+llvm::Error Bisection::linesBefore(uint64_t packet, uint16_t device) {
+  constexpr uint64_t farthest = 1024; // Packets of other devices in between.
+  Packet seen;
+  PacketExtra extra;
+  for (uint64_t back = 0; back <= std::min(packet, farthest) && report.before.size() <= options.packetsBefore;
+       ++back) {
+    if (llvm::Error error = source.packetAt(packet - back, seen, extra))
+      return error;
+    if (seen.device == device)
+      report.before.insert(report.before.begin(), {packet - back, packetText(source, seen, extra)});
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<BisectReport> bisectTape(TapeSource &source, const Endpoints &endpoints,
+                                        const BisectOptions &options) {
+  return Bisection(source, endpoints, options).run();
+}
+
+int exitCodeFor(const BisectReport &report) {
+  switch (report.verdict) {
+  case Verdict::Match: return 0;
+  case Verdict::Divergence: return 1;
+  case Verdict::Incomplete: return 5;
+  case Verdict::Error: return 4;
+  }
+  return 4;
+}
+
+} // namespace tapeback

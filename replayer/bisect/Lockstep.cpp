@@ -1,0 +1,182 @@
+#include "replayer/bisect/Lockstep.h"
+#include "format/Failure.h"
+
+namespace tapeback {
+
+using State = Observation::State;
+
+static llvm::Error openSide(LockstepSide &side, TapeSource &source, const EndpointFactory &open,
+                            const StartState &startState, const PlayerOptions &options) {
+  llvm::Expected<TargetSet> targets = open();
+  if (!targets)
+    return targets.takeError();
+  side.targets = std::move(*targets);
+  llvm::Expected<std::unique_ptr<Player>> player = Player::create(source, side.targets.targets, options);
+  if (!player)
+    return player.takeError();
+  side.player = std::move(*player);
+  return side.player->prepare(startState);
+}
+
+llvm::Expected<std::unique_ptr<Lockstep>> Lockstep::start(TapeSource &source, const Endpoints &endpoints,
+                                                          const StartState &startState,
+                                                          const Options &options) {
+  std::unique_ptr<Lockstep> run(new Lockstep(source, options));
+  if (llvm::Error error = openSide(run->good, source, endpoints.good, startState, options.player))
+    return error;
+  if (llvm::Error error = openSide(run->bad, source, endpoints.bad, startState, options.player))
+    return error;
+  return run;
+}
+
+/// Makes `batch` contain the packet.
+llvm::Error Lockstep::load(uint64_t ordinal) {
+  if (!batch.packets.empty() && ordinal >= batch.firstOrdinal &&
+      ordinal - batch.firstOrdinal < batch.packets.size())
+    return llvm::Error::success();
+  if (llvm::Error error = source.reader().readBlockFrom(ordinal, batch))
+    return error;
+  if (batch.packets.empty() || batch.firstOrdinal != ordinal)
+    return failTape("short-tape", "the tape ends before its last packet",
+                    "packet " + std::to_string(ordinal));
+  return llvm::Error::success();
+}
+
+/// The good side goes first and decides how far; the bad side gets the same packets.
+llvm::Error Lockstep::issueBoth(size_t begin, size_t end, size_t *issued) {
+  good.log.clear();
+  bad.log.clear();
+  *issued = 0;
+  llvm::Expected<size_t> count = good.player->issue(batch, begin, end, good.log);
+  if (!count)
+    return count.takeError();
+  size_t done = 0;
+  while (done < *count && !bad.player->stopped()) {
+    llvm::Expected<size_t> more = bad.player->issue(batch, begin + done, begin + *count, bad.log);
+    if (!more)
+      return more.takeError();
+    if (!*more)
+      break;
+    done += *more;
+  }
+  *issued = done;
+  return llvm::Error::success();
+}
+
+llvm::Error Lockstep::runTo(uint64_t end) {
+  end = std::min(end, source.reader().summary().packets);
+  while (next < end && !stopped()) {
+    if (llvm::Error error = load(next))
+      return error;
+    size_t begin = size_t(next - batch.firstOrdinal);
+    size_t limit = size_t(std::min<uint64_t>(batch.packets.size(), end - batch.firstOrdinal));
+    size_t issued = 0;
+    if (llvm::Error error = issueBoth(begin, limit, &issued))
+      return error;
+    for (size_t k = 0; k < issued && !found; ++k, ++next)
+      if (options.compare)
+        if (llvm::Error error = judge(begin + k, good.log.observations[k], bad.log.observations[k]))
+          return error;
+    if (!issued)
+      break; // One of them stopped before its first packet.
+  }
+  if (!found && next == source.reader().summary().packets)
+    windowsEndBefore(next);
+  return llvm::Error::success();
+}
+
+void Lockstep::windowsEndBefore(uint64_t ordinal) {
+  if (!inWindow || ordinal < cursor.endPacket())
+    return;
+  good.digests.push_back(good.chain.endWindow());
+  bad.digests.push_back(bad.chain.endWindow());
+  ++windowsCompared;
+  inWindow = false;
+}
+
+static void noteFailure(LockstepSide &side, const Observation &seen, const Packet &packet) {
+  if (seen.state == State::Failed && packet.completion != Completion::Failed && !side.failure &&
+      seen.failure && seen.failure <= side.log.failures.size())
+    side.failure = side.log.failures[seen.failure - 1];
+}
+
+llvm::Error Lockstep::judge(size_t index, const Observation &goodSeen, const Observation &badSeen) {
+  const Packet &packet = batch.packets[index];
+  const PacketExtra &extra = batch.extra(packet);
+  uint64_t ordinal = batch.firstOrdinal + index;
+  windowsEndBefore(ordinal);
+  if (llvm::Error error = cursor.moveTo(ordinal))
+    return error;
+  inWindow = true;
+  noteFailure(good, goodSeen, packet);
+  noteFailure(bad, badSeen, packet);
+  ObservedSide goodSide{goodSeen, good.log.contentOf(goodSeen)}, badSide{badSeen, bad.log.contentOf(badSeen)};
+  ComparisonContext context = good.player->context(packet);
+  good.chain.add(packet.kind, canonical(packet, context, goodSide));
+  bad.chain.add(packet.kind, canonical(packet, context, badSide));
+  if (options.withTape && !foundAgainstTape)
+    if (llvm::Error error = judgeAgainstTape(index, goodSeen))
+      return error;
+  if (!good.player->answers() || !bad.player->answers()) {
+    ++notCompared;
+    return llvm::Error::success();
+  }
+  // The context is found again: the tape's comparison may have looked at another access.
+  context = good.player->context(packet);
+  Comparison comparison = compareObservations(packet, extra, context, goodSide, badSide);
+  if (!isDivergence(gradeOf(comparison.rule)))
+    return llvm::Error::success();
+  found = describeDivergence(source, context, packet, ordinal, cursor.window(), comparison);
+  const LockstepSide &failing = badSeen.state == State::Failed ? bad : good;
+  if (failing.failure)
+    found->failure = failing.failure->message;
+  return llvm::Error::success();
+}
+
+llvm::Error Lockstep::judgeAgainstTape(size_t index, const Observation &goodSeen) {
+  const Packet &packet = batch.packets[index];
+  const PacketExtra &extra = batch.extra(packet);
+  if (!good.player->answers())
+    return llvm::Error::success();
+  Observation recorded = recordedObservation(packet, extra);
+  ObservedSide recordedSide{recorded, {}};
+  if (recorded.state == State::Done && bringsContent(packet) && extra.payload) {
+    llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extra.payload);
+    if (!content)
+      return content.takeError();
+    recordedSide.content = *content;
+  }
+  ComparisonContext context = good.player->context(packet);
+  Comparison comparison =
+      compareObservations(packet, extra, context, recordedSide, {goodSeen, good.log.contentOf(goodSeen)});
+  if (isDivergence(gradeOf(comparison.rule)))
+    foundAgainstTape =
+        describeDivergence(source, context, packet, batch.firstOrdinal + index, cursor.window(), comparison);
+  return llvm::Error::success();
+}
+
+llvm::Error Lockstep::finishGood() {
+  uint64_t end = source.reader().summary().packets;
+  for (uint64_t at = next; at < end && !good.player->stopped() && !foundAgainstTape;) {
+    if (llvm::Error error = load(at))
+      return error;
+    size_t begin = size_t(at - batch.firstOrdinal);
+    good.log.clear();
+    llvm::Expected<size_t> count = good.player->issue(batch, begin, batch.packets.size(), good.log);
+    if (!count)
+      return count.takeError();
+    for (size_t k = 0; k < *count && !foundAgainstTape; ++k) {
+      if (llvm::Error error = cursor.moveTo(at + k))
+        return error;
+      noteFailure(good, good.log.observations[k], batch.packets[begin + k]);
+      if (llvm::Error error = judgeAgainstTape(begin + k, good.log.observations[k]))
+        return error;
+    }
+    if (!*count)
+      break;
+    at += *count;
+  }
+  return llvm::Error::success();
+}
+
+} // namespace tapeback

@@ -1,0 +1,295 @@
+#include "replayer/bisect/StateProbe.h"
+#include "format/Failure.h"
+#include "replayer/Restore.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/bit.h"
+#include <algorithm>
+
+namespace tapeback {
+namespace {
+
+/// Registers that hold state, can be read without changing it, and are compared.
+bool isProbed(const RegisterDescription &reg) {
+  if (reg.access == RegisterAccess::WriteOnly)
+    return false;
+  switch (reg.policy) {
+  case ReplayPolicy::Compare:
+  case ReplayPolicy::Mask:
+  case ReplayPolicy::Relocate: break;
+  case ReplayPolicy::Ignore:
+  case ReplayPolicy::PollUntil:
+  case ReplayPolicy::Substitute:
+  case ReplayPolicy::SideEffect:
+  case ReplayPolicy::MayHang:
+  case ReplayPolicy::Forbidden: return false;
+  }
+  switch (reg.cls) {
+  case RegisterClass::Stable:
+  case RegisterClass::Status:
+  case RegisterClass::W1C:
+  case RegisterClass::AddressLow:
+  case RegisterClass::AddressHigh: return true;
+  case RegisterClass::Volatile:
+  case RegisterClass::Progress:
+  case RegisterClass::Poll:
+  case RegisterClass::ReadToClear:
+  case RegisterClass::Fifo:
+  case RegisterClass::Counter:
+  case RegisterClass::Timestamp:
+  case RegisterClass::Identity: return false;
+  }
+  return false;
+}
+
+/// Reads a window by its read-back activity and puts the registers back that this took, as they read before.
+llvm::Error readBack(DeviceBinding &binding, const InternalWindow &window, llvm::MutableArrayRef<uint8_t> out,
+                     const WaitLimits &waits) {
+  llvm::Expected<WindowTransfer> transfer = WindowTransfer::open(binding, window, /*toDevice=*/false, waits);
+  if (!transfer)
+    return transfer.takeError();
+  const Description &description = *binding.description();
+  std::vector<unsigned> used = transfer->registers();
+  used.pop_back(); // Writing back what started an activity would start it again.
+  std::vector<std::pair<unsigned, uint64_t>> before;
+  auto work = [&]() -> llvm::Error {
+    for (unsigned reg : used) {
+      if (description.registers[reg].access == RegisterAccess::WriteOnly)
+        continue;
+      llvm::Expected<uint64_t> value = binding.readRegister(description.registers[reg]);
+      if (!value)
+        return value.takeError();
+      before.emplace_back(reg, *value);
+    }
+    if (llvm::Error error = transfer->read(0, out))
+      return error;
+    for (const auto &[reg, value] : before)
+      if (llvm::Error error = binding.writeRegister(description.registers[reg], value))
+        return error;
+    return binding.target().flush();
+  };
+  llvm::Error error = work();
+  return llvm::joinErrors(std::move(error), transfer->close());
+}
+
+llvm::Error readWindow(DeviceBinding &binding, const InternalWindow &window,
+                       llvm::MutableArrayRef<uint8_t> out, const WaitLimits &waits) {
+  if (binding.capabilities().peek)
+    return binding.target().peek(window.name, 0, out);
+  return readBack(binding, window, out, waits);
+}
+
+/// A Usage failure says that it cannot be seen, and why; others are failures.
+llvm::Expected<std::optional<std::string>> reasonInvisible(llvm::Error error) {
+  if (!error)
+    return std::optional<std::string>();
+  Failure failure = toFailure(std::move(error));
+  if (failure.cls == FailureClass::Usage)
+    return std::optional<std::string>(failure.message);
+  return llvm::make_error<Failure>(std::move(failure));
+}
+
+constexpr uint64_t maxWindowBytes = 64u << 20;
+
+} // namespace
+
+bool StateProbe::isFree(Lockstep &run) {
+  for (size_t i = 0; i < run.good.player->deviceCount(); ++i)
+    if (!run.good.player->binding(uint16_t(i)).capabilities().peek ||
+        !run.bad.player->binding(uint16_t(i)).capabilities().peek)
+      return false;
+  return true;
+}
+
+llvm::Error StateProbe::takeBaseline(Lockstep &run) {
+  for (size_t i = 0; i < run.good.player->deviceCount(); ++i) {
+    // Each register that differs is put aside, so that the next call goes on behind it.
+    for (;;) {
+      llvm::Expected<std::optional<StateDifference>> difference = compareRegisters(run, uint16_t(i));
+      if (!difference)
+        return difference.takeError();
+      if (!*difference)
+        break;
+      const RegisterDescription *reg = source.description(uint16_t(i))->findByName((*difference)->name);
+      if (!reg ||
+          !differentFromStart.insert({uint16_t(i), source.description(uint16_t(i))->indexOf(*reg)}).second)
+        break;
+      coverage.registers.erase(reg->name);
+      coverage.notVisible[reg->name] = "differs already before the first packet: good 0x" +
+                                       llvm::utohexstr((*difference)->good, true) + ", bad 0x" +
+                                       llvm::utohexstr((*difference)->bad, true);
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::optional<StateDifference>>
+StateProbe::compare(Lockstep &run, unsigned parts, llvm::ArrayRef<const History *> histories) {
+  for (size_t i = 0; i < run.good.player->deviceCount(); ++i) {
+    uint16_t device = uint16_t(i);
+    if (parts & ProbeWindows) {
+      llvm::Expected<std::optional<StateDifference>> found =
+          compareWindows(run, device, i < histories.size() ? histories[i] : nullptr);
+      if (!found || *found)
+        return found;
+    }
+    if (parts & ProbeMemory) {
+      llvm::Expected<std::optional<StateDifference>> found = compareMemory(run, device);
+      if (!found || *found)
+        return found;
+    }
+    if (parts & ProbeRegisters) {
+      llvm::Expected<std::optional<StateDifference>> found = compareRegisters(run, device);
+      if (!found || *found)
+        return found;
+    }
+  }
+  return std::optional<StateDifference>();
+}
+
+bool StateProbe::isWritten(const History &history, const InternalWindow &window, uint64_t offset) const {
+  std::optional<uint64_t> writer = history.state().lastWriterOfWindow(window.name, window.base + offset);
+  if (!writer)
+    return false;
+  // A reset that leaves the content undefined has written nothing.
+  Packet packet;
+  PacketExtra extra;
+  if (llvm::Error error = source.packetAt(*writer, packet, extra)) {
+    llvm::consumeError(std::move(error)); // A keyframe's ordinal at the very end: then somebody has.
+    return true;
+  }
+  return packet.kind != PacketKind::Reset;
+}
+
+llvm::Expected<std::optional<StateDifference>> StateProbe::compareWindows(Lockstep &run, uint16_t device,
+                                                                          const History *history) {
+  const Description *description = source.description(device);
+  if (!description)
+    return std::optional<StateDifference>();
+  DeviceBinding &good = run.good.player->binding(device), &bad = run.bad.player->binding(device);
+  for (const InternalWindow &window : description->windows) {
+    if (window.size > maxWindowBytes) {
+      coverage.notVisible[window.name] = "larger than what a probe compares";
+      continue;
+    }
+    std::vector<uint8_t> left(window.size), right(window.size);
+    bool visible = true;
+    for (auto [binding, bytes] : {std::pair(&good, &left), std::pair(&bad, &right)}) {
+      llvm::Expected<std::optional<std::string>> reason =
+          reasonInvisible(readWindow(*binding, window, *bytes, options.waits));
+      if (!reason)
+        return reason.takeError();
+      if (*reason) {
+        coverage.notVisible[window.name] =
+            std::string(binding == &good ? "good" : "bad") + " target: " + **reason;
+        visible = false;
+      }
+    }
+    if (!visible)
+      continue;
+    coverage.windows.insert(window.name);
+    for (uint64_t at = 0; at < window.size; ++at) {
+      auto [l, r] = std::mismatch(left.begin() + at, left.end(), right.begin() + at);
+      at = uint64_t(l - left.begin());
+      if (at == window.size)
+        break;
+      // What nobody wrote and no reset defines may be anything.
+      if (!window.reset && history && !isWritten(*history, window, at))
+        continue;
+      StateDifference difference;
+      difference.kind = StateDifference::Kind::Window;
+      difference.device = device;
+      difference.name = window.name;
+      difference.address = window.base + at;
+      difference.offset = at;
+      difference.good = *l;
+      difference.bad = *r;
+      return std::optional(difference);
+    }
+  }
+  return std::optional<StateDifference>();
+}
+
+llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(Lockstep &run, uint16_t device) {
+  const Description *description = source.description(device);
+  if (!description)
+    return std::optional<StateDifference>();
+  DeviceBinding &good = run.good.player->binding(device), &bad = run.bad.player->binding(device);
+  for (const RegisterDescription &reg : description->registers) {
+    unsigned index = description->indexOf(reg);
+    if (!isProbed(reg) || !good.target().findSpace(reg.space) || !bad.target().findSpace(reg.space) ||
+        differentFromStart.count({device, index}))
+      continue;
+    uint64_t mask =
+        widthMask(reg.width) & (reg.policy == ReplayPolicy::Mask ? reg.compareMask : ~uint64_t(0));
+    uint64_t left = 0, right = 0;
+    // A difference that does not stay is a wrong answer, not a wrong state: the lockstep's business.
+    constexpr int reads = 3;
+    bool differs = true;
+    for (int i = 0; differs && i < reads; ++i) {
+      for (auto [binding, value] : {std::pair(&good, &left), std::pair(&bad, &right)}) {
+        llvm::Expected<uint64_t> read = binding->readRegister(reg);
+        if (!read)
+          return read.takeError();
+        *value = *read;
+      }
+      differs = ((left ^ right) & mask) != 0;
+    }
+    coverage.registers.insert(reg.name);
+    if (!differs)
+      continue;
+    StateDifference difference;
+    difference.kind = StateDifference::Kind::Register;
+    difference.device = device;
+    difference.name = reg.name;
+    difference.address = reg.offset;
+    difference.wrong = (left ^ right) & mask;
+    difference.offset = unsigned(llvm::countr_zero(difference.wrong)) / 8;
+    difference.good = left;
+    difference.bad = right;
+    return std::optional(difference);
+  }
+  return std::optional<StateDifference>();
+}
+
+llvm::Expected<std::optional<StateDifference>> StateProbe::compareMemory(Lockstep &run, uint16_t device) {
+  DeviceBinding &good = run.good.player->binding(device), &bad = run.bad.player->binding(device);
+  constexpr uint64_t piece = 1 << 20;
+  uint64_t looked = 0;
+  std::vector<uint8_t> left, right;
+  for (const auto &[iova, region] : good.regions()) {
+    auto other = bad.regions().find(iova);
+    if (other == bad.regions().end() || other->second.size != region.size)
+      continue; // One of them could not map it: seen as a failure of that packet.
+    for (uint64_t at = 0; at < region.size; at += piece) {
+      uint64_t size = std::min(piece, region.size - at);
+      if (looked + size > options.maxMemoryBytes) {
+        coverage.notVisible["memory"] =
+            "beyond the first " + std::to_string(options.maxMemoryBytes) + " mapped bytes";
+        return std::optional<StateDifference>();
+      }
+      looked += size;
+      coverage.memory = true;
+      left.resize(size);
+      right.resize(size);
+      if (llvm::Error error = good.target().readMemory(iova + at, left))
+        return error;
+      if (llvm::Error error = bad.target().readMemory(iova + at, right))
+        return error;
+      auto [l, r] = std::mismatch(left.begin(), left.end(), right.begin());
+      if (l == left.end())
+        continue;
+      StateDifference difference;
+      difference.kind = StateDifference::Kind::Memory;
+      difference.device = device;
+      difference.name = "memory";
+      difference.offset = at + uint64_t(l - left.begin());
+      difference.address = iova + difference.offset;
+      difference.good = *l;
+      difference.bad = *r;
+      return std::optional(difference);
+    }
+  }
+  return std::optional<StateDifference>();
+}
+
+} // namespace tapeback

@@ -1,0 +1,70 @@
+// Looks into two devices that were told the same, where both are quiescent: internal windows, registers,
+// memory.
+#pragma once
+
+#include "replayer/History.h"
+#include "replayer/bisect/Lockstep.h"
+#include <map>
+#include <set>
+
+namespace tapeback {
+
+/// Where the state of two devices differs.
+struct StateDifference {
+  enum class Kind : uint8_t { Window, Memory, Register } kind = Kind::Window;
+  uint16_t device = 0;
+  std::string name;     ///< Window's or register's; "memory".
+  uint64_t address = 0; ///< Device address of the byte; IOVA; register's offset.
+  uint64_t offset = 0;  ///< In the window; in the mapping; first wrong byte of the register.
+  uint64_t good = 0, bad = 0;
+  uint64_t wrong = 0; ///< Register: the bits that differ.
+};
+
+/// What was looked at and what could not be. Kept over all probes of a bisection.
+struct ProbeCoverage {
+  std::set<std::string> windows, registers;      ///< Compared at least once.
+  std::map<std::string, std::string> notVisible; ///< Name, and why it was not compared.
+  bool memory = false;
+};
+
+/// One probe's parts. Windows and memory are free of side effects where both targets can be peeked; registers
+/// are read like any program would.
+enum ProbePart : unsigned { ProbeWindows = 1, ProbeMemory = 2, ProbeRegisters = 4 };
+constexpr unsigned probeAll = ProbeWindows | ProbeMemory | ProbeRegisters;
+
+struct ProbeOptions {
+  uint64_t maxMemoryBytes = 16u << 20; ///< Of mapped memory, compared per probe.
+  WaitLimits waits;
+};
+
+/// Compares the states of a lockstep's two sides. What differs before the first packet (takeBaseline) is not
+/// a divergence but a difference of the targets: such registers, and bytes that nobody has written yet, are
+/// left out and named in the coverage.
+class StateProbe {
+public:
+  StateProbe(TapeSource &source, const ProbeOptions &options, ProbeCoverage &coverage)
+      : source(source), options(options), coverage(coverage) {}
+
+  llvm::Error takeBaseline(Lockstep &run);
+  /// What differs first: windows, then memory, then registers. `histories`: what each device had been told,
+  /// if bytes that nobody has written are to be told from those that somebody has.
+  llvm::Expected<std::optional<StateDifference>> compare(Lockstep &run, unsigned parts,
+                                                         llvm::ArrayRef<const History *> histories);
+
+  /// Both targets of every device show all their windows without side effect.
+  static bool isFree(Lockstep &run);
+
+private:
+  llvm::Expected<std::optional<StateDifference>> compareWindows(Lockstep &run, uint16_t device,
+                                                                const History *history);
+  llvm::Expected<std::optional<StateDifference>> compareRegisters(Lockstep &run, uint16_t device);
+  llvm::Expected<std::optional<StateDifference>> compareMemory(Lockstep &run, uint16_t device);
+  bool isWritten(const History &history, const InternalWindow &window, uint64_t offset) const;
+
+  TapeSource &source;
+  ProbeOptions options;
+  ProbeCoverage &coverage;
+  std::set<std::pair<uint16_t, unsigned>> differentFromStart; ///< Registers.
+};
+
+} // namespace tapeback
