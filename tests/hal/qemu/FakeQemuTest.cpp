@@ -16,7 +16,7 @@ class FakeQemu {
 public:
   explicit FakeQemu(const std::string &body,
                     const std::string &version = "echo 'QEMU emulator version 0.0 (fake)'") {
-    std::ofstream(path()) << "#!/bin/sh\nif [ \"$1\" = --version ]; then\n"
+    std::ofstream(path()) << "#!/bin/sh\nPATH=/usr/bin:/bin\nif [ \"$1\" = --version ]; then\n"
                           << version << "\nexit 0\nfi\n"
                           << body << "\n";
     REQUIRE(::chmod(path().c_str(), 0700) == 0);
