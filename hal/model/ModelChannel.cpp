@@ -77,35 +77,35 @@ llvm::Expected<ModelChannel::Reply *> ModelChannel::call() {
       continue;
     if (got <= 0)
       return die("target-died", "died");
-    if (!parse(size_t(got)))
+    std::optional<Reply> parsed;
+    if (size_t(got) <= incoming.size())
+      parsed = parseReply(llvm::ArrayRef<uint8_t>(incoming.data(), size_t(got)), command, sequence);
+    if (!parsed)
       return misbehaved("a malformed reply");
+    reply = std::move(*parsed);
     return &reply;
   }
 }
 
-bool ModelChannel::parse(size_t size) {
-  if (size > incoming.size())
-    return false;
-  WireReader message{incoming.data(), size};
+std::optional<ModelChannel::Reply> ModelChannel::parseReply(llvm::ArrayRef<uint8_t> bytes, Command command,
+                                                            uint32_t sequence) {
+  WireReader message{bytes.data(), bytes.size()};
   auto header = message.get<ReplyHeader>();
   if (message.failed || header.message.magic != protocolMagic || header.message.version != protocolVersion ||
-      header.message.command != uint16_t(command) || header.message.size != size ||
+      header.message.command != uint16_t(command) || header.message.size != bytes.size() ||
       header.message.sequence != sequence || header.status > 0 || header.interruptCount > maxVectors ||
       header.textBytes > maxTextBytes)
-    return false;
+    return std::nullopt;
+  Reply reply;
   reply.status = header.status;
-  const uint8_t *body = message.bytes(header.bodyBytes);
-  if (message.failed)
-    return false;
-  reply.body = WireReader{body, header.bodyBytes};
-  reply.interrupts.clear();
+  reply.body = WireReader{message.bytes(header.bodyBytes), header.bodyBytes};
   for (uint32_t i = 0; i < header.interruptCount; ++i)
     reply.interrupts.push_back(message.get<InterruptEntry>());
   const uint8_t *text = message.bytes(header.textBytes);
   if (message.failed || message.left())
-    return false;
+    return std::nullopt;
   reply.text = printableText(llvm::StringRef(reinterpret_cast<const char *>(text), header.textBytes));
-  return true;
+  return reply;
 }
 
 } // namespace tapeback

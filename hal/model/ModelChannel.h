@@ -25,6 +25,10 @@ public:
     std::string text; ///< Printable.
   };
 
+  /// Nothing if the message is not exactly a reply to that request. The reply's body points into `message`.
+  static std::optional<Reply> parseReply(llvm::ArrayRef<uint8_t> message, modelhost::Command command,
+                                         uint32_t sequence);
+
   /// `name` is the model, for messages.
   ModelChannel(std::string name, uint64_t timeoutMs);
 
@@ -43,7 +47,6 @@ public:
 private:
   llvm::Error deathFailure() const;
   llvm::Error die(std::string code, const std::string &what);
-  bool parse(size_t size);
 
   std::string name;
   uint64_t timeout;

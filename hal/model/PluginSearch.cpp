@@ -66,23 +66,28 @@ std::vector<std::string> modelNames() {
 }
 
 std::vector<std::string> privateLibraryDirectories() {
-  llvm::SmallString<256> file;
-  if (llvm::sys::fs::real_path(ownFile(), file))
-    return {};
-  llvm::StringRef directory = llvm::sys::path::parent_path(file);
   std::vector<std::string> found;
-  // We are a library there, a program in bin/, or a test program in bin/tests.
-  if (llvm::sys::path::filename(directory) == "tapeback")
-    found.push_back(directory.str());
-  for (llvm::StringRef up = llvm::sys::path::parent_path(directory); found.size() < 5 && !up.empty();
-       up = llvm::sys::path::parent_path(up)) {
-    for (llvm::StringRef lib : {"lib", TAPEBACK_LIBDIR}) {
-      llvm::SmallString<256> candidate(up);
-      llvm::sys::path::append(candidate, lib, "tapeback");
-      if (!llvm::is_contained(found, candidate.str().str()))
-        found.push_back(candidate.str().str());
-    }
+  auto add = [&](llvm::StringRef prefix, llvm::StringRef lib) {
+    llvm::SmallString<256> candidate(prefix);
+    llvm::sys::path::append(candidate, lib, "tapeback");
+    if (!llvm::is_contained(found, candidate.str().str()))
+      found.push_back(candidate.str().str());
+  };
+  llvm::SmallString<256> file;
+  if (!llvm::sys::fs::real_path(ownFile(), file)) {
+    llvm::StringRef directory = llvm::sys::path::parent_path(file);
+    // We are a library there, a program in bin/, or a test program in bin/tests. Never further up: a directory
+    // above the installation may belong to somebody else.
+    if (llvm::sys::path::filename(directory) == "tapeback")
+      found.push_back(directory.str());
+    llvm::StringRef prefix = llvm::sys::path::parent_path(directory);
+    if (llvm::sys::path::filename(prefix) == "bin")
+      prefix = llvm::sys::path::parent_path(prefix);
+    add(prefix, "lib");
+    add(prefix, TAPEBACK_LIBDIR);
   }
+  // For programs elsewhere that link the installed library.
+  add(TAPEBACK_PREFIX, TAPEBACK_LIBDIR);
   return found;
 }
 
@@ -115,7 +120,7 @@ llvm::Expected<std::string> findModelPlugin(llvm::StringRef nameOrPath) {
 }
 
 llvm::Expected<std::string> findModelHost() {
-  std::vector<std::string> directories = privateLibraryDirectories();
+  std::vector<std::string> directories = pluginDirectories();
   for (const std::string &directory : directories) {
     llvm::SmallString<256> candidate(directory);
     llvm::sys::path::append(candidate, "tapeback-model-host");
