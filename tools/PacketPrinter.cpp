@@ -157,14 +157,22 @@ void hexLines(raw_ostream &os, ArrayRef<uint8_t> bytes, uint64_t address) {
 std::string quoteUntrusted(StringRef text) {
   std::string fixed = json::isUTF8(text) ? text.str() : json::fixUTF8(text);
   std::string result = "\"";
-  for (char c : fixed) {
-    auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      (result += '\\') += c;
+  auto escape = [&](unsigned char byte) {
+    result += "\\x";
+    result += hexdigit(byte >> 4, /*LowerCase=*/true);
+    result += hexdigit(byte & 15, /*LowerCase=*/true);
+  };
+  for (size_t i = 0; i < fixed.size(); ++i) {
+    auto byte = static_cast<unsigned char>(fixed[i]);
+    auto next = static_cast<unsigned char>(i + 1 < fixed.size() ? fixed[i + 1] : 0);
+    if (byte == '"' || byte == '\\')
+      (result += '\\') += fixed[i];
     else if (byte < 0x20 || byte == 0x7f)
-      (result += "\\x") += hexdigit(byte >> 4, true), result += hexdigit(byte & 15, true);
+      escape(byte);
+    else if (byte == 0xc2 && next < 0xa0) // U+0080 to U+009F: terminals obey these, too.
+      escape(static_cast<unsigned char>(fixed[++i]));
     else
-      result += c;
+      result += fixed[i];
   }
   return result += '"';
 }

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <poll.h>
 #include <stdexcept>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -225,7 +226,9 @@ RunResult runProgram(const std::vector<std::string> &command, const RunOptions &
   if (!options.keepGroup)
     kill(-child, SIGKILL);
   int status = 0;
-  waitpid(child, &status, 0);
+  rusage used{};
+  wait4(child, &status, 0, &used);
+  result.maxResidentBytes = uint64_t(used.ru_maxrss) * 1024;
   // What is left in the pipes, without waiting for grandchildren that hold them.
   for (auto [fd, text] : {std::pair(outRead.get(), &result.out), std::pair(errRead.get(), &result.err)}) {
     if (fd < 0)

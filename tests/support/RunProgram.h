@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <ostream>
 #include <string>
@@ -35,7 +36,8 @@ struct RunResult {
   bool sanitizer = false; ///< It exited 86: a sanitizer found a fault. Never an expected result.
   std::string out, err;
   std::chrono::milliseconds elapsed{0};
-  std::string command; ///< As a shell would take it, to do it again by hand.
+  uint64_t maxResidentBytes = 0; ///< At its largest, or the largest of the children it waited for.
+  std::string command;           ///< As a shell would take it, to do it again by hand.
 
   /// Exited by itself with that code and without a sanitizer's fault.
   bool exited(int code) const { return exit == code && !signal && !timedOut && !sanitizer; }

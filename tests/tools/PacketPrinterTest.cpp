@@ -1,0 +1,201 @@
+// Packets as text and JSON: whatever is on the tape, what is printed is valid and harmless.
+#include "tools/PacketPrinter.h"
+#include "tests/tools/FakeReader.h"
+#include "llvm/Support/JSON.h"
+#include <doctest/doctest.h>
+#include <random>
+
+using namespace llvm;
+using namespace tapeback;
+using namespace tapeback::test;
+
+namespace {
+
+constexpr const char *npu = R"(tapeback-description: 1
+name: npu
+spaces: [bar0]
+registers:
+  - name: CONTROL
+    space: bar0
+    offset: 0x10
+    width: 8
+    fields:
+      - {name: LOW, bits: "3:0"}
+      - {name: HIGH, bits: "39:34"}
+      - {name: SPLIT, bits: "33:30"}
+counters:
+  - {name: cycles, register: CONTROL, unit: cycle, class: compute}
+)";
+
+FakeReader sample(const char *description = npu) {
+  FakeReader tape;
+  DeviceRecord device;
+  device.alias = "npu";
+  device.description = description;
+  device.descriptionName = "npu.yaml";
+  tape.deviceTable.push_back(device);
+  tape.spaceTable.push_back("bar0");
+  return tape;
+}
+
+std::string text(PacketPrinter &printer, const Packet &packet, const PacketExtra &extra = {}) {
+  std::string result;
+  raw_string_ostream os(result);
+  if (Error error = printer.writeText(os, 7, 3, packet, extra))
+    return "error: " + toFailure(std::move(error)).message;
+  return result;
+}
+
+json::Object object(PacketPrinter &printer, const Packet &packet, const PacketExtra &extra = {}) {
+  std::string line;
+  raw_string_ostream os(line);
+  Error error = printer.writeJsonLine(os, 7, 3, packet, extra);
+  REQUIRE(!error);
+  CHECK(StringRef(line).count('\n') == 1);
+  Expected<json::Value> value = json::parse(line);
+  REQUIRE_MESSAGE(bool(value), line);
+  return *value->getAsObject();
+}
+
+Packet access(uint64_t address, uint8_t width, uint64_t value) {
+  Packet packet;
+  packet.kind = PacketKind::RegisterRead;
+  packet.space = 1;
+  packet.address = address;
+  packet.width = width;
+  packet.value = value;
+  return packet;
+}
+
+} // namespace
+
+TEST_CASE("text from a tape is made harmless") {
+  CHECK(quoteUntrusted("plain ü") == "\"plain ü\"");
+  CHECK(quoteUntrusted("a\"b\\c") == "\"a\\\"b\\\\c\"");
+  CHECK(quoteUntrusted(StringRef("\x1b[31m\n\0\x7f", 8)) == "\"\\x1b[31m\\x0a\\x00\\x7f\"");
+  CHECK(quoteUntrusted("\xff\xfe") == "\"\xef\xbf\xbd\xef\xbf\xbd\"");
+  // C1 controls are control characters, too, though they are good UTF-8.
+  CHECK(quoteUntrusted("\xc2\x9b") == "\"\\x9b\"");
+  CHECK(quoteUntrusted("") == "\"\"");
+}
+
+TEST_CASE("fields are shown where the access saw all their bits") {
+  FakeReader tape = sample();
+  PacketPrinter printer(tape);
+  CHECK(StringRef(text(printer, access(0x10, 8, 0x12ffffffff4)))
+            .contains("CONTROL (bar0+0x10) -> 0x12ffffffff4 LOW=0x4 HIGH=0xb SPLIT=0xf"));
+  // The lower and the upper half: SPLIT lies across.
+  CHECK(StringRef(text(printer, access(0x10, 4, 0x5))).contains("CONTROL[0:4] (bar0+0x10) -> 0x5 LOW=0x5\n"));
+  CHECK(StringRef(text(printer, access(0x14, 4, 0x77)))
+            .contains("CONTROL[4:4] (bar0+0x14) -> 0x77 HIGH=0x1d\n"));
+  json::Object upper = object(printer, access(0x14, 4, 0x77));
+  CHECK(upper.getString("register") == "CONTROL");
+  CHECK(upper.getObject("fields")->size() == 1);
+  CHECK(upper.getObject("fields")->getString("HIGH") == "0x1d");
+  // Nowhere near a register.
+  CHECK(object(printer, access(0x100, 4, 1)).get("register") == nullptr);
+  Packet counter;
+  counter.kind = PacketKind::CounterSnapshot;
+  counter.value = 12;
+  CHECK(StringRef(text(printer, counter)).contains("cycles = 12"));
+  CHECK(object(printer, counter).getString("counter") == "cycles");
+  CHECK(printer.takeWarnings().empty());
+}
+
+TEST_CASE("a description that cannot be used is said once, and the packets are shown all the same") {
+  FakeReader tape = sample("nonsense: [");
+  PacketPrinter printer(tape);
+  CHECK(StringRef(text(printer, access(0x10, 4, 1))).contains("bar0+0x10 -> 0x1"));
+  text(printer, access(0x10, 4, 1));
+  std::vector<std::string> warnings = printer.takeWarnings();
+  REQUIRE(warnings.size() == 1);
+  CHECK(StringRef(warnings[0]).contains("device 0"));
+}
+
+TEST_CASE("what an operation did not do is not shown as if it had") {
+  FakeReader tape = sample();
+  PacketPrinter printer(tape);
+  Packet packet = access(0x10, 8, 0);
+  packet.completion = Completion::Pending;
+  CHECK(StringRef(text(printer, packet)).contains("CONTROL (bar0+0x10) [pending]"));
+  CHECK(object(printer, packet).get("complete")->kind() == json::Value::Null);
+  packet.completion = Completion::TimedOut;
+  packet.origin = Origin::Recorder;
+  packet.flags = Concurrent | NotCaptured;
+  CHECK(StringRef(text(printer, packet)).contains("[timed-out] [recorder] [concurrent] [not-captured]"));
+  json::Object shown = object(printer, packet);
+  CHECK(shown.getString("completion") == "timed-out");
+  CHECK(shown.getString("origin") == "recorder");
+  CHECK(shown.getArray("flags")->size() == 2);
+}
+
+TEST_CASE("a payload that is missing is the tape's fault, and no half line is written") {
+  FakeReader tape = sample();
+  PacketPrinter printer(tape);
+  Packet packet;
+  packet.kind = PacketKind::MemoryWrite;
+  PacketExtra extra;
+  extra.length = 8;
+  extra.payload = {5, 5};
+  std::string line;
+  raw_string_ostream os(line);
+  Error error = printer.writeJsonLine(os, 0, 0, packet, extra);
+  REQUIRE(bool(error));
+  CHECK(toFailure(std::move(error)).cls == FailureClass::Tape);
+  CHECK(line.empty());
+  PacketPrinter without(tape, PacketPrinter::Payload::None);
+  CHECK(StringRef(text(without, packet, extra)).contains("8 bytes"));
+}
+
+TEST_CASE("payloads in JSON are bounded") {
+  FakeReader tape = sample();
+  PacketPrinter printer(tape, PacketPrinter::Payload::Whole);
+  Packet packet;
+  packet.kind = PacketKind::MemoryWrite;
+  PacketExtra extra;
+  extra.length = PacketPrinter::maxJsonPayload + 1;
+  extra.payload = tape.blobOf(std::vector<uint8_t>(extra.length, 7));
+  json::Object shown = object(printer, packet, extra);
+  CHECK(shown.getString("payload")->size() == 2 * PacketPrinter::maxJsonPayload);
+  CHECK(shown.getBoolean("payload_truncated") == true);
+}
+
+TEST_CASE("any packet at all gives one line of text and one valid object") {
+  FakeReader tape = sample();
+  tape.clockTable.push_back({"\xff device", 0});
+  tape.clockTable.push_back({"tsc", 3});
+  BlobId name = tape.blobOf({0xff, 0x1b, '"', '\n'});
+  std::mt19937_64 random(2026);
+  auto sometimes = [&](uint64_t value) { return random() % 2 ? value : random(); };
+  for (auto mode : {PacketPrinter::Payload::None, PacketPrinter::Payload::Preview}) {
+    PacketPrinter printer(tape, mode);
+    for (int i = 0; i < 20000; ++i) {
+      Packet packet;
+      packet.kind = PacketKind(random() % (i % 2 ? packetKindCount : 256));
+      packet.issueTime = random();
+      packet.completeTime = random();
+      packet.address = sometimes(0x10);
+      packet.value = random();
+      packet.device = uint16_t(sometimes(0));
+      packet.thread = uint16_t(random());
+      packet.space = uint16_t(sometimes(1));
+      packet.width = uint8_t(sometimes(4));
+      packet.clock = uint8_t(random() % 4);
+      packet.origin = Origin(random());
+      packet.completion = Completion(random());
+      packet.flags = uint8_t(random());
+      PacketExtra extra;
+      if (random() % 2)
+        extra = {random(), random(), random(), random(), random(), random(), random() % 2 ? name : BlobId()};
+      std::string line = text(printer, packet, extra);
+      CHECK(StringRef(line).count('\n') == 1);
+      CHECK(json::isUTF8(line));
+      for (char c : line)
+        if (static_cast<unsigned char>(c) < 0x20 && c != '\n')
+          FAIL_CHECK(line);
+      json::Object shown = object(printer, packet, extra);
+      CHECK(shown.getInteger("packet") == 7);
+      CHECK(shown.getString("kind").has_value());
+    }
+  }
+}
