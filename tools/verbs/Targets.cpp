@@ -5,12 +5,12 @@
 #include "hal/model/PluginSearch.h"
 #include "hal/qemu/QemuDevices.h"
 #include "hal/qemu/QemuOptions.h"
+#include "hal/vfio/PciDevice.h"
 #include "tools/CommandLine.h"
 #include "tools/Report.h"
 #include "tools/Verb.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
+#include "llvm/Support/Format.h"
 #include <cerrno>
 #include <cstring>
 #include <unistd.h>
@@ -70,41 +70,44 @@ std::vector<Instance> qemuInstances() {
   return result;
 }
 
-/// PCI addresses that are entries of a directory of sysfs, sorted.
-std::vector<std::string> pciAddresses(const char *directory) {
-  std::vector<std::string> result;
-  std::error_code ec;
-  for (sys::fs::directory_iterator it(directory, ec), end; it != end && !ec; it.increment(ec)) {
-    StringRef name = sys::path::filename(it->path());
-    if (name.size() >= 12 && name[4] == ':' && name[7] == ':' && name[10] == '.')
-      result.push_back(name.str());
-  }
-  sort(result);
-  return result;
+/// Bridges carry others' traffic; nobody drives one as a device under test.
+bool isBridge(const PciDevice &device) {
+  return device.classCode >> 16 == 0x06;
+}
+
+std::string pciSummary(const PciDevice &device) {
+  std::string text;
+  raw_string_ostream os(text);
+  os << format_hex_no_prefix(device.vendor, 4) << ":" << format_hex_no_prefix(device.device, 4);
+  if (!device.driver.empty())
+    os << ", driver " << device.driver;
+  return text;
 }
 
 std::vector<Instance> vfioInstances() {
   std::vector<Instance> result;
-  for (const std::string &address : pciAddresses("/sys/bus/pci/drivers/vfio-pci")) {
-    std::optional<Failure> problem;
-    if (access("/dev/vfio/vfio", R_OK | W_OK))
-      problem = Failure(FailureClass::Target, "vfio-not-usable",
-                        std::string("/dev/vfio/vfio: ") + std::strerror(errno), address,
-                        "load the module vfio and give this user access to /dev/vfio");
-    result.push_back({"vfio:" + address, "", std::move(problem)});
-  }
+  for (const PciDevice &device : listPciDevices())
+    if (!isBridge(device))
+      result.push_back(
+          {"vfio:" + device.address.str(), pciSummary(device), problemOf(checkVfioReady(device))});
   return result;
 }
 
 std::vector<Instance> sysfsInstances() {
   std::vector<Instance> result;
-  for (const std::string &address : pciAddresses("/sys/bus/pci/devices")) {
+  for (const PciDevice &device : listPciDevices()) {
+    if (isBridge(device))
+      continue;
     std::optional<Failure> problem;
-    std::string bar = "/sys/bus/pci/devices/" + address + "/resource0";
-    if (access(bar.c_str(), R_OK | W_OK))
-      problem = Failure(FailureClass::Target, "sysfs-not-usable", bar + ": " + std::strerror(errno), address,
-                        "the device needs a memory BAR, and this user root's rights");
-    result.push_back({"pci-sysfs:" + address, "", std::move(problem)});
+    const std::string bar = device.folder + "/resource0";
+    if (!device.driver.empty())
+      problem = Failure(FailureClass::Usage, "device-busy",
+                        "the driver '" + device.driver + "' is using the device", device.folder,
+                        "echo " + device.address.str() + " > " + device.folder + "/driver/unbind");
+    else if (access(bar.c_str(), R_OK | W_OK))
+      problem = Failure(FailureClass::Usage, "no-access", bar + ": " + std::strerror(errno), device.folder,
+                        "the device needs a memory BAR, and you the right to open its file");
+    result.push_back({"pci-sysfs:" + device.address.str(), pciSummary(device), std::move(problem)});
   }
   return result;
 }
@@ -119,8 +122,8 @@ constexpr InstanceFinder finders[] = {
     {"null", nullInstances, ""},
     {"model", modelInstances, "no model plugin is installed; a path to one can be given"},
     {"qemu", qemuInstances, "no device of QEMU is known"},
-    {"vfio", vfioInstances, "no PCI device is bound to the driver vfio-pci here"},
-    {"pci-sysfs", sysfsInstances, "no PCI device can be seen in /sys here"},
+    {"vfio", vfioInstances, "no PCI device can be seen here"},
+    {"pci-sysfs", sysfsInstances, "no PCI device can be seen here"},
 };
 
 const InstanceFinder *finderOf(StringRef scheme) {
@@ -148,6 +151,8 @@ int listSchemes(Report &report) {
             os.attribute("uri", json::fixUTF8(instance.uri));
             os.attribute("summary", json::fixUTF8(instance.summary));
             os.attribute("usable", !instance.problem);
+            os.attribute("code",
+                         instance.problem ? json::Value(instance.problem->code) : json::Value(nullptr));
             os.attribute("why_not", instance.problem ? json::Value(json::fixUTF8(instance.problem->message))
                                                      : json::Value(nullptr));
             os.attribute("hint", instance.problem ? json::Value(json::fixUTF8(instance.problem->hint))
@@ -169,9 +174,9 @@ int listSchemes(Report &report) {
     if (const InstanceFinder *finder = finderOf(scheme.scheme); finder && instances.empty())
       outs() << "    " << finder->none << "\n";
     for (const Instance &instance : instances) {
-      outs() << "    " << left_justify(instance.uri, 16)
+      outs() << "    " << left_justify(instance.uri, 22)
              << (instance.problem ? " cannot be driven: " : " can be driven")
-             << (instance.problem ? instance.problem->message : "");
+             << (instance.problem ? instance.problem->message + " [" + instance.problem->code + "]" : "");
       if (!instance.summary.empty())
         outs() << "  (" << instance.summary << ")";
       outs() << "\n";
