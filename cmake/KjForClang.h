@@ -9,7 +9,7 @@
 
 namespace kj {
 
-inline bool operator==(const char *a, StringPtr b) { return b == a; }
-inline bool operator!=(const char *a, StringPtr b) { return !(b == a); }
+inline bool operator==(const char *a, StringPtr b) { return StringPtr(a) == b; }
+inline bool operator!=(const char *a, StringPtr b) { return !(StringPtr(a) == b); }
 
 } // namespace kj
