@@ -137,7 +137,7 @@ const char *PacketDecoder::State::decodePacketRows() {
   return nullptr;
 }
 
-template <bool delta>
+template <bool isDelta>
 static void fillPackets(llvm::MutableArrayRef<Packet> packets, const uint64_t *keys, const uint64_t *issue,
                         const uint64_t *complete, const uint64_t *value, const Packet *shapes,
                         const uint64_t *issueMask, uint64_t *last) {
@@ -146,7 +146,7 @@ static void fillPackets(llvm::MutableArrayRef<Packet> packets, const uint64_t *k
     Packet packet = shapes[key];
     packet.issueTime = issue[i];
     packet.completeTime = (issue[i] & issueMask[key]) + unzigzag(complete[i]);
-    packet.value = last[key] = delta ? last[key] + unzigzag(value[i]) : last[key] ^ value[i];
+    packet.value = last[key] = isDelta ? last[key] + unzigzag(value[i]) : last[key] ^ value[i];
     packets[i] = packet;
   }
 }

@@ -454,9 +454,11 @@ llvm::Expected<RecoverReport> Recovery::run(llvm::StringRef out) {
   if (llvm::Error error = createWriter(out))
     return error;
   llvm::Error error = llvm::Error::success();
-  for (const FoundBlock &found : scan.blocks)
-    if ((error = handle(found)))
+  for (const FoundBlock &found : scan.blocks) {
+    error = handle(found);
+    if (error)
       break;
+  }
   if (!error)
     error = finish();
   if (!error)

@@ -45,6 +45,16 @@ private:
   std::vector<uint32_t> slots;
 };
 
+/// Earliest issue and latest issue or completion; zeros if there are no packets.
+std::pair<uint64_t, uint64_t> timesOf(llvm::ArrayRef<Packet> packets) {
+  uint64_t first = packets.empty() ? 0 : ~uint64_t(0), last = 0;
+  for (const Packet &packet : packets) {
+    first = std::min(first, packet.issueTime);
+    last = std::max(last, std::max(packet.issueTime, packet.completeTime));
+  }
+  return {first, last};
+}
+
 class Writer final : public TapeWriter {
 public:
   Writer(OutputFile file, const WriterOptions &options)
@@ -65,7 +75,7 @@ public:
   llvm::Error flush() override;
   llvm::Expected<TapeSummary> finish(const Outcome &outcome) override;
   void discard() override {
-    closed = true;
+    closed = stopped = true;
     blocks.discard();
   }
   uint64_t packetCount() const override { return packets; }
@@ -77,11 +87,19 @@ private:
   /// Keeps the error, so that every later call returns it.
   llvm::Error stick(llvm::Error error);
   llvm::Error refuse(const char *code, std::string message);
-  llvm::Error checkPacket(const Packet &packet) const;
+  bool canAppend(const Packet &packet) const {
+    return !stopped && packet.device < deviceLimit && packet.space < spaces && packet.clock < clocks;
+  }
+  llvm::Error refusePacket(const Packet &packet);
   llvm::Error checkExtra(const Packet &packet, const PacketExtra &extra) const;
-  llvm::Error makeRoom();
+  bool isFull() const {
+    return open.packets.size() * sizeof(Packet) + open.extras.size() * sizeof(PacketExtra) >=
+           options.blockRawBytes;
+  }
   void count(const Packet &packet);
   void closeWindow(bool quiescent);
+  /// Lets the open window's range of times take in its packets in the open block that it does not have yet.
+  void measureWindow();
   llvm::Error writeBlock(BlockType type, llvm::ArrayRef<uint8_t> raw, uint32_t items = 0);
   llvm::Error writeTables();
   llvm::Error writeBlobs();
@@ -94,21 +112,23 @@ private:
   BlockWriter blocks;
   std::optional<Failure> failure;
   bool closed = false;
+  bool stopped = false; ///< failure or closed.
   WordBuffer buffer;
 
   // Tables: rows not yet written, and how many ids were given out.
   TableRows pending;
   uint32_t devices = 0, spaces = 1, clocks = 1;
+  uint32_t deviceLimit = 1; ///< Device 0 may be spoken of before any was opened.
 
   // The open block of packets.
   PacketEncoder encoder;
   PacketBatch open;
   std::vector<WindowEnd> ends;
   uint64_t openFirstWindow = 0;
-  uint64_t openFirstTime = 0, openLastTime = 0;
 
-  // The open window.
+  // The open window, and the first packet that its range of times does not have yet.
   WindowInfo window;
+  uint64_t firstUnmeasured = 0;
 
   // The open block of contents.
   std::vector<BlobPiece> pieces;
@@ -132,6 +152,7 @@ llvm::Error Writer::stick(llvm::Error error) {
   if (!error)
     return llvm::Error::success();
   failure.emplace(toFailure(std::move(error)));
+  stopped = true;
   return llvm::make_error<Failure>(*failure);
 }
 
@@ -165,8 +186,9 @@ llvm::Error Writer::writeBlock(BlockType type, llvm::ArrayRef<uint8_t> raw, uint
   header.itemCount = items;
   if (type == BlockType::Packets) {
     header.windowCount = static_cast<uint32_t>(ends.size());
-    header.firstTime = openFirstTime;
-    header.lastTime = openLastTime;
+    const auto [first, last] = timesOf(open.packets);
+    header.firstTime = first;
+    header.lastTime = last;
   }
   return blocks.write(header, raw);
 }
@@ -181,6 +203,7 @@ llvm::Expected<uint16_t> Writer::addDevice(const DeviceRecord &device) {
     if (llvm::Error error = stick(writeTables()))
       return error;
   pending.devices.push_back(device);
+  deviceLimit = devices + 1;
   return static_cast<uint16_t>(devices++);
 }
 
@@ -277,14 +300,14 @@ llvm::Error Writer::writeLargeBlob(BlobId id, llvm::ArrayRef<uint8_t> content) {
   return llvm::Error::success();
 }
 
-llvm::Error Writer::checkPacket(const Packet &packet) const {
-  if (packet.device >= std::max(devices, 1u))
-    return failUsage("bad-packet", "the packet's device " + std::to_string(packet.device) + " was not added");
+llvm::Error Writer::refusePacket(const Packet &packet) {
+  if (llvm::Error error = check())
+    return error;
+  if (packet.device >= deviceLimit)
+    return refuse("bad-packet", "the packet's device " + std::to_string(packet.device) + " was not added");
   if (packet.space >= spaces)
-    return failUsage("bad-packet", "the packet's space " + std::to_string(packet.space) + " was not added");
-  if (packet.clock >= clocks)
-    return failUsage("bad-packet", "the packet's clock " + std::to_string(packet.clock) + " was not added");
-  return llvm::Error::success();
+    return refuse("bad-packet", "the packet's space " + std::to_string(packet.space) + " was not added");
+  return refuse("bad-packet", "the packet's clock " + std::to_string(packet.clock) + " was not added");
 }
 
 llvm::Error Writer::checkExtra(const Packet &packet, const PacketExtra &extra) const {
@@ -295,43 +318,21 @@ llvm::Error Writer::checkExtra(const Packet &packet, const PacketExtra &extra) c
   return llvm::Error::success();
 }
 
-llvm::Error Writer::makeRoom() {
-  const size_t bytes = open.packets.size() * sizeof(Packet) + open.extras.size() * sizeof(PacketExtra);
-  if (bytes >= options.blockRawBytes)
-    return stick(writePackets());
-  return llvm::Error::success();
-}
-
 void Writer::count(const Packet &packet) {
-  const uint64_t first = packet.issueTime, last = std::max(packet.issueTime, packet.completeTime);
-  if (open.packets.size() == 1) {
-    openFirstTime = first;
-    openLastTime = last;
-  } else {
-    openFirstTime = std::min(openFirstTime, first);
-    openLastTime = std::max(openLastTime, last);
-  }
-  if (window.packetCount++ == 0) {
-    window.firstTime = first;
-    window.lastTime = last;
-  } else {
-    window.firstTime = std::min(window.firstTime, first);
-    window.lastTime = std::max(window.lastTime, last);
-  }
   ++packets;
-  if (packet.kind == PacketKind::Loss)
+  ++window.packetCount;
+  if (LLVM_UNLIKELY(packet.kind == PacketKind::Loss))
     footer.summary.loss.add(packet);
-  if (window.packetCount >= options.maxWindowPackets)
+  if (LLVM_UNLIKELY(window.packetCount >= options.maxWindowPackets))
     closeWindow(false);
 }
 
 llvm::Error Writer::append(const Packet &packet) {
-  if (LLVM_UNLIKELY(failure || closed))
-    return check();
-  if (llvm::Error error = checkPacket(packet))
-    return stick(std::move(error));
-  if (llvm::Error error = makeRoom())
-    return error;
+  if (LLVM_UNLIKELY(!canAppend(packet)))
+    return refusePacket(packet);
+  if (LLVM_UNLIKELY(isFull()))
+    if (llvm::Error error = stick(writePackets()))
+      return error;
   open.packets.push_back(packet);
   open.packets.back().extra = 0;
   count(packet);
@@ -339,22 +340,33 @@ llvm::Error Writer::append(const Packet &packet) {
 }
 
 llvm::Error Writer::append(const Packet &packet, const PacketExtra &extra) {
-  if (LLVM_UNLIKELY(failure || closed))
-    return check();
-  if (llvm::Error error = checkPacket(packet))
-    return stick(std::move(error));
+  if (LLVM_UNLIKELY(!canAppend(packet)))
+    return refusePacket(packet);
   if (llvm::Error error = checkExtra(packet, extra))
     return stick(std::move(error));
-  if (llvm::Error error = makeRoom())
-    return error;
+  if (LLVM_UNLIKELY(isFull()))
+    if (llvm::Error error = stick(writePackets()))
+      return error;
   open.append(packet, extra);
   count(packet);
   return llvm::Error::success();
 }
 
+void Writer::measureWindow() {
+  const auto added = llvm::ArrayRef<Packet>(open.packets).drop_front(firstUnmeasured - open.firstOrdinal);
+  if (added.empty())
+    return;
+  const auto [first, last] = timesOf(added);
+  const bool none = window.packetCount == added.size();
+  window.firstTime = none ? first : std::min(window.firstTime, first);
+  window.lastTime = std::max(window.lastTime, last);
+  firstUnmeasured = packets;
+}
+
 void Writer::closeWindow(bool quiescent) {
   if (window.packetCount == 0)
     return;
+  measureWindow();
   window.quiescent = quiescent;
   index.windows.push_back(window);
   ends.push_back({static_cast<uint32_t>(packets - open.firstOrdinal), quiescent});
@@ -377,6 +389,7 @@ llvm::Error Writer::writePackets() {
     return error;
   if (open.packets.empty() && ends.empty())
     return llvm::Error::success();
+  measureWindow();
   if (!open.packets.empty())
     index.packetBlocks.push_back({open.firstOrdinal, open.packets.size(), blocks.offset()});
   const auto items = static_cast<uint32_t>(open.packets.size());
@@ -388,7 +401,6 @@ llvm::Error Writer::writePackets() {
   open.firstOrdinal = packets;
   ends.clear();
   openFirstWindow = windows;
-  openFirstTime = openLastTime = 0;
   return llvm::Error::success();
 }
 
@@ -401,7 +413,7 @@ llvm::Error Writer::flush() {
 llvm::Error Writer::keyframe(Keyframe keyframe) {
   if (llvm::Error error = check())
     return error;
-  if (keyframe.device >= std::max(devices, 1u))
+  if (keyframe.device >= deviceLimit)
     return refuse("bad-keyframe", "the keyframe's device was not added");
   for (const std::vector<KeyframeExtent> *extents : {&keyframe.memory, &keyframe.internal})
     for (const KeyframeExtent &extent : *extents)
@@ -492,14 +504,14 @@ llvm::Expected<TapeSummary> Writer::finish(const Outcome &outcome) {
   closeWindow(false);
   if (llvm::Error error = stick(writeEnd(outcome)))
     return error;
-  closed = true;
+  closed = stopped = true;
   return footer.summary;
 }
 
 } // namespace
 
 llvm::Expected<std::unique_ptr<TapeWriter>> TapeWriter::create(llvm::StringRef path, const Manifest &manifest,
-                                                               WriterOptions options) {
+                                                               const WriterOptions &options) {
   if (options.blockRawBytes < (64u << 10) || options.blockRawBytes > (16u << 20))
     return failUsage("bad-option", "a block's raw size must be between 64 KiB and 16 MiB");
   if (options.maxWindowPackets == 0)

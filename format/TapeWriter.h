@@ -30,7 +30,7 @@ struct WriterOptions {
 class TapeWriter {
 public:
   static llvm::Expected<std::unique_ptr<TapeWriter>> create(llvm::StringRef path, const Manifest &manifest,
-                                                            WriterOptions options = {});
+                                                            const WriterOptions &options = {});
   virtual ~TapeWriter() = default;
 
   /// Tables. Each returns the id that packets use. All must be called before the first packet that uses the

@@ -116,8 +116,9 @@ llvm::Error Verifier::checkManifest() {
 }
 
 llvm::Error Verifier::checkTables() {
-  if (tablesSeen >= tape.footer.tables.size() || tape.footer.tables[tablesSeen++] != block.offset)
+  if (tablesSeen >= tape.footer.tables.size() || tape.footer.tables[tablesSeen] != block.offset)
     return fault("bad-index", "the footer does not list this block");
+  ++tablesSeen;
   llvm::Expected<TableRows> rows = decodeTables(block.raw, tape.source.where(block));
   if (!rows)
     return rows.takeError();
@@ -275,8 +276,9 @@ llvm::Error Verifier::checkKeyframe() {
 }
 
 llvm::Error Verifier::checkTrigger() {
-  if (triggersSeen >= tape.footer.triggers.size() || tape.footer.triggers[triggersSeen++] != block.offset)
+  if (triggersSeen >= tape.footer.triggers.size() || tape.footer.triggers[triggersSeen] != block.offset)
     return fault("bad-index", "the footer does not list this block");
+  ++triggersSeen;
   llvm::Expected<TriggerRow> trigger = decodeTrigger(block.raw, tape.source.where(block));
   if (!trigger)
     return trigger.takeError();
