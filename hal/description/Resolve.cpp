@@ -1,43 +1,17 @@
-// From raw::Document to Description: words become enumerators, names become indices, and everything that
-// Description.h promises is checked. A mistake is complained about where it stands, and the rest is checked
-// on.
-#include "hal/description/Raw.h"
-#include "hal/description/Words.h"
-
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
+// From raw::Document to Description, second half: what refers to registers. Words become enumerators, names
+// become indices, and everything that Description.h promises is checked. A mistake is complained about where
+// it stands, and the rest is checked on.
+#include "hal/description/Checks.h"
 
 namespace tapeback {
 namespace {
 
-constexpr size_t maxRegisters = 65536, maxFields = 64, maxActivities = 1024, maxWindows = 1024,
-                 maxSpaces = 64;
-constexpr size_t maxListed = 4096; // Any other list at the top.
-constexpr size_t maxPerActivity = 64;
-constexpr size_t maxName = 64, maxDoc = 4096;
-
-/// Why a register may not stand in some place.
-enum Need : unsigned {
-  Anything = 0,
-  Readable = 1 << 0,
-  Writable = 1 << 1,
-  HarmlessToRead = 1 << 2, ///< Reading it changes nothing.
-  MayBeWritten = 1 << 3,   ///< By a replay, without the user naming it.
-};
-
-class Resolver {
+class Resolver : Checks {
 public:
-  Resolver(const raw::Document &in, YamlComplaints &complaints) : in(in), complaints(complaints) {}
+  Resolver(const raw::Document &in, YamlComplaints &complaints, Description &out)
+      : Checks(in, complaints, out) {}
 
-  Description run() {
-    header();
-    addSpaces();
-    addRegisters();
-    if (complaints.any()) // What follows refers to registers, and would only echo.
-      return std::move(out);
-    addAliases();
+  void run() {
     addWindowNames();
     addActivities();
     finishWindows();
@@ -46,95 +20,9 @@ public:
     addRestore();
     addPostMortem();
     addCounters();
-    return std::move(out);
   }
 
 private:
-  void complain(llvm::SMRange where, const llvm::Twine &message) { complaints.add(where, message); }
-
-  bool within(size_t count, size_t most, const char *what, llvm::SMRange where = {}) {
-    if (count > most)
-      complain(where, llvm::Twine(count) + " " + what + "; at most " + llvm::Twine(most) + " are accepted");
-    return count <= most;
-  }
-
-  bool checkName(const raw::Text &name, const char *what) {
-    llvm::StringRef text = name.value;
-    bool good = !text.empty() && text.size() <= maxName && llvm::all_of(text, [](char c) {
-      return llvm::isAlnum(c) || c == '_' || c == '.' || c == '-';
-    });
-    if (!good)
-      complain(name.where, llvm::Twine("a ") + what + " name is 1 to 64 of the characters A-Z a-z 0-9 _ . -");
-    return good;
-  }
-  bool checkUnique(const raw::Text &name, const char *what, llvm::StringSet<> &seen) {
-    if (!checkName(name, what))
-      return false;
-    bool fresh = seen.insert(name.value).second;
-    if (!fresh)
-      complain(name.where, llvm::Twine("a second ") + what + " named '" + name.value + "'");
-    return fresh;
-  }
-  void checkProse(const std::string &text, const char *what, llvm::SMRange where) {
-    if (text.size() > maxDoc)
-      complain(where, llvm::Twine(what) + " has more than " + llvm::Twine(maxDoc) + " bytes");
-  }
-
-  template <typename T>
-  T wordOr(const std::optional<raw::Text> &text, llvm::ArrayRef<words::Word<T>> table, const char *what,
-           T fallback) {
-    return text ? word(*text, table, what, fallback) : fallback;
-  }
-  template <typename T>
-  T word(const raw::Text &text, llvm::ArrayRef<words::Word<T>> table, const char *what, T fallback) {
-    std::vector<llvm::StringRef> names;
-    for (const words::Word<T> &entry : table) {
-      if (entry.text == text.value)
-        return entry.value;
-      names.push_back(entry.text);
-    }
-    complain(text.where, llvm::Twine("unknown ") + what + " '" + text.value + "'" +
-                             words::suggestion(text.value, names) + " (one of: " + llvm::join(names, ", ") +
-                             ")");
-    return fallback;
-  }
-
-  /// Whether the number fits the register; the complaint says what was meant.
-  bool fits(const raw::Number &number, const RegisterDescription &reg, const char *what) {
-    if ((number.value.value & ~reg.widthMask()) == 0)
-      return true;
-    complain(number.where, llvm::Twine(what) + " has bits outside the " + llvm::Twine(8 * reg.width) +
-                               " bits of " + reg.name);
-    return false;
-  }
-
-  unsigned reference(const raw::Text &name, unsigned needs) {
-    auto found = registersByName.find(name.value);
-    if (found == registersByName.end()) {
-      std::vector<llvm::StringRef> names;
-      if (++suggestions <= 8) // A search through all names each: only for complaints that will be seen.
-        for (const RegisterDescription &reg : out.registers)
-          names.push_back(reg.name);
-      complain(name.where,
-               "no register is named '" + name.value + "'" + words::suggestion(name.value, names));
-      return 0;
-    }
-    const RegisterDescription &reg = out.registers[found->second];
-    auto refuse = [&](const llvm::Twine &why) { complain(name.where, reg.name + " " + why); };
-    if (!reg.aliasOf.empty())
-      refuse("is an alias; name " + reg.aliasOf + " here");
-    else if ((needs & Readable) && reg.access == RegisterAccess::WriteOnly)
-      refuse("is write-only and is read here");
-    else if ((needs & Writable) && reg.access == RegisterAccess::ReadOnly)
-      refuse("is read-only and is written here");
-    else if ((needs & HarmlessToRead) &&
-             (reg.cls == RegisterClass::ReadToClear || reg.cls == RegisterClass::Fifo))
-      refuse("changes when it is read and may not be read here");
-    else if ((needs & MayBeWritten) && reg.policy == ReplayPolicy::Forbidden)
-      refuse("is forbidden to a replay and is written here");
-    return found->second;
-  }
-
   RegisterCondition condition(const raw::Condition &from, unsigned needs) {
     RegisterCondition to;
     to.reg = reference(from.reg, needs);
@@ -153,159 +41,6 @@ private:
     else if (!to.any && fits(*from.value, *reg, "the value") && (to.value & ~to.mask))
       complain(from.value->where, "the value has bits outside the mask: this can never hold");
     return to;
-  }
-
-  void header() {
-    if (in.grammar.value.value != 1)
-      complain(in.grammar.where, "this is version " + llvm::Twine(in.grammar.value.value) +
-                                     " of the grammar; this tapeback reads version 1");
-    checkName(in.name, "device");
-    checkProse(in.doc, "doc", in.name.where);
-    checkProse(in.version, "version", in.name.where);
-    out.name = in.name.value;
-    out.version = in.version;
-    out.doc = in.doc;
-    if (in.dmaMask)
-      out.dmaMask = in.dmaMask->value.value;
-    static constexpr words::Word<bool> methods[] = {
-        {"default", true}, {"function", true}, {"bus", true}, {"power", true}};
-    if (in.resetMethod && wordOr<bool>(in.resetMethod, methods, "reset method", false))
-      out.resetMethod = in.resetMethod->value;
-  }
-
-  void addSpaces() {
-    if (!within(in.spaces.size(), maxSpaces, "spaces"))
-      return;
-    llvm::StringSet<> seen;
-    for (const raw::Text &space : in.spaces) {
-      if (space.value == "memory")
-        complain(space.where, "'memory' is device-visible memory and no register space");
-      else if (checkUnique(space, "space", seen))
-        out.spaces.push_back(space.value);
-    }
-  }
-
-  void addFields(const raw::Register &from, RegisterDescription &to) {
-    if (!within(from.fields.size(), maxFields, "fields", from.name.where))
-      return;
-    llvm::StringSet<> seen;
-    uint64_t taken = 0;
-    for (const raw::Field &field : from.fields) {
-      FieldDescription described;
-      described.name = field.name.value;
-      described.doc = field.doc;
-      checkUnique(field.name, "field", seen);
-      checkProse(field.doc, "doc", field.name.where);
-      auto [first, second] = llvm::StringRef(field.bits.value).split(':');
-      bool good = !first.getAsInteger(10, described.high);
-      described.low = described.high;
-      if (llvm::StringRef(field.bits.value).contains(':'))
-        good = good && !second.getAsInteger(10, described.low);
-      if (!good || described.low > described.high)
-        complain(field.bits.where, "bits are written as one number or HIGH:LOW, for example 7 or 15:8");
-      else if (described.high >= 8 * to.width)
-        complain(field.bits.where, "bit " + llvm::Twine(described.high) + " lies outside the " +
-                                       llvm::Twine(8 * to.width) + " bits of " + to.name);
-      else if (described.mask() & taken)
-        complain(field.bits.where, "the field overlaps another one of " + to.name);
-      else
-        taken |= described.mask();
-      to.fields.push_back(std::move(described));
-    }
-  }
-
-  std::string spaceOf(const raw::Register &from) {
-    if (from.space) {
-      if (!llvm::is_contained(out.spaces, from.space->value)) {
-        std::vector<llvm::StringRef> names(out.spaces.begin(), out.spaces.end());
-        complain(from.space->where, "no space is named '" + from.space->value + "'" +
-                                        words::suggestion(from.space->value, names));
-      }
-      return from.space->value;
-    }
-    if (out.spaces.size() == 1)
-      return out.spaces.front();
-    complain(from.name.where, "the register needs a space: the description does not have exactly one");
-    return {};
-  }
-
-  void addRegister(const raw::Register &from) {
-    RegisterDescription to;
-    to.name = from.name.value;
-    to.doc = from.doc;
-    checkProse(from.doc, "doc", from.name.where);
-    to.space = spaceOf(from);
-    to.offset = from.offset.value.value;
-    uint64_t width = from.width ? from.width->value.value : 4;
-    if (width != 1 && width != 2 && width != 4 && width != 8) {
-      complain(from.width->where, "a width is 1, 2, 4 or 8 bytes");
-      width = 4;
-    }
-    to.width = unsigned(width);
-    if (to.offset > ~uint64_t(0) - (to.width - 1))
-      complain(from.offset.where, "the register reaches past the end of the address space");
-    to.access = wordOr(from.access, words::accesses(), "access", RegisterAccess::ReadWrite);
-    to.cls = wordOr(from.cls, words::classes(), "class", RegisterClass::Stable);
-    to.policy = wordOr(from.policy, words::policies(), "policy", words::defaultPolicy(to.cls));
-    if (from.compareMask) {
-      if (to.policy != ReplayPolicy::Mask)
-        complain(from.compareMask->where, "a compare-mask needs `policy: mask`");
-      else if (fits(*from.compareMask, to, "the compare-mask"))
-        to.compareMask = from.compareMask->value.value;
-    } else if (to.policy == ReplayPolicy::Mask) {
-      complain(from.policy->where, "`policy: mask` needs a compare-mask");
-    }
-    if (from.reset && fits(*from.reset, to, "the reset value"))
-      to.reset = from.reset->value.value;
-    if (from.aliasOf)
-      to.aliasOf = from.aliasOf->value;
-    addFields(from, to);
-    registersByName[to.name] = unsigned(out.registers.size());
-    out.registers.push_back(std::move(to));
-  }
-
-  void addRegisters() {
-    if (!within(in.registers.size(), maxRegisters, "registers"))
-      return;
-    llvm::StringSet<> seen;
-    out.registers.reserve(in.registers.size());
-    for (const raw::Register &from : in.registers) {
-      checkUnique(from.name, "register", seen);
-      addRegister(from);
-    }
-    if (!complaints.any())
-      checkOverlaps();
-  }
-
-  void checkOverlaps() {
-    std::vector<unsigned> order;
-    for (unsigned i = 0; i < out.registers.size(); ++i)
-      if (out.registers[i].aliasOf.empty())
-        order.push_back(i);
-    auto place = [&](unsigned i) { return std::tie(out.registers[i].space, out.registers[i].offset); };
-    llvm::stable_sort(order, [&](unsigned a, unsigned b) { return place(a) < place(b); });
-    for (size_t i = 1; i < order.size(); ++i) {
-      const RegisterDescription &below = out.registers[order[i - 1]], &above = out.registers[order[i]];
-      if (below.space == above.space && above.offset - below.offset < below.width)
-        complain(in.registers[order[i]].offset.where,
-                 above.name + " overlaps " + below.name +
-                     "; if it is another view of it, say `alias-of: " + below.name + "`");
-    }
-  }
-
-  void addAliases() {
-    for (size_t i = 0; i < out.registers.size(); ++i) {
-      const RegisterDescription &alias = out.registers[i];
-      if (alias.aliasOf.empty())
-        continue;
-      const raw::Text &name = *in.registers[i].aliasOf;
-      const RegisterDescription &whole = out.registers[reference(name, Anything)];
-      if (complaints.any())
-        continue;
-      if (alias.space != whole.space || alias.offset < whole.offset || alias.width > whole.width ||
-          alias.offset - whole.offset > whole.width - alias.width)
-        complain(name.where, alias.name + " does not lie within " + whole.name);
-    }
   }
 
   void addWindowNames() {
@@ -513,18 +248,16 @@ private:
       out.counters.push_back(std::move(to));
     }
   }
-
-  const raw::Document &in;
-  YamlComplaints &complaints;
-  Description out;
-  llvm::StringMap<unsigned> registersByName;
-  unsigned suggestions = 0;
 };
 
 } // namespace
 
 Description resolveDescription(const raw::Document &document, YamlComplaints &complaints) {
-  return Resolver(document, complaints).run();
+  Description out;
+  resolveRegisters(document, complaints, out);
+  if (!complaints.any()) // What follows refers to registers, and would only echo.
+    Resolver(document, complaints, out).run();
+  return out;
 }
 
 } // namespace tapeback

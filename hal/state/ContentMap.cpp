@@ -34,9 +34,8 @@ void ContentMap::clear() {
 }
 
 /// Marks `count` bytes; whole pages, the common case, at once.
-template <size_t N>
-static void mark(std::bitset<N> &known, size_t begin, size_t count) {
-  if (count == N)
+static void mark(std::bitset<ContentMap::pageBytes> &known, size_t begin, size_t count) {
+  if (count == known.size())
     known.set();
   else
     for (size_t i = begin; i < begin + count; ++i)
@@ -144,6 +143,12 @@ void ContentMap::visitKnown(uint64_t first, uint64_t last,
     size_t begin = it->first == pageOf(first) ? offsetIn(first) : 0;
     size_t end = it->first == pageOf(last) ? offsetIn(last) + 1 : pageBytes;
     const Page &page = *it->second;
+    if (begin == 0 && end == pageBytes &&
+        page.known.all()) { // The common case, without looking at each byte.
+      if (!visit(it->first * pageBytes, page.bytes))
+        return;
+      continue;
+    }
     while (begin < end) {
       while (begin < end && !page.known.test(begin))
         ++begin;
