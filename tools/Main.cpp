@@ -14,17 +14,10 @@ using namespace llvm;
 namespace tapeback {
 namespace {
 
-// A verb whose file is not there yet is not in the table; tools/CMakeLists.txt looks.
 constexpr Verb table[] = {
-#ifdef TAPEBACK_HAS_RECORD
     {"record", "Run a program and record what it says to a device", runRecord},
-#endif
-#ifdef TAPEBACK_HAS_REPLAY
     {"replay", "Play a tape to a target and compare", runReplay},
-#endif
-#ifdef TAPEBACK_HAS_BISECT
     {"bisect", "Name the first window, packet and byte in which two targets differ", runBisect},
-#endif
     {"info", "Say what a tape is and what is on it", runInfo},
     {"dump", "List a tape's packets", runDump},
     {"trim", "Make a window range a tape of its own", runTrim},

@@ -43,9 +43,11 @@ TEST_CASE("without QEMU the reason is given") {
 TEST_CASE("one target is opened and described") {
   JsonResult null = runJson({"targets", "null:"});
   CHECK_MESSAGE(null.run.exited(0), null.run);
+  REQUIRE(null.at("capabilities"));
   CHECK(null.at("capabilities")->getBoolean("answers") == false);
   JsonResult model = runJson({"targets", "model:edu"});
   CHECK_MESSAGE(model.run.exited(0), model.run);
+  REQUIRE(model.at("capabilities"));
   CHECK(model.at("capabilities")->getBoolean("answers") == true);
   CHECK(model.text("name") == "edu");
   for (const char *bad : {"nothing:", "null", "", "model:no-such-model", "null:?nonsense=1"}) {
