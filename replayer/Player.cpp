@@ -146,7 +146,8 @@ bool Player::canBatch(const Packet &packet, const PacketExtra &extra, const Acce
   case PacketKind::RegisterRead: return !rule->pollUntil && !rule->substitute;
   case PacketKind::RegisterWrite: return !rule->forbidden;
   case PacketKind::MemoryWrite:
-    return extra.payload && extra.length <= batchedContent && !(packet.flags & (NotCaptured | Truncated));
+    return extra.payload && extra.length <= batchedContent && !(packet.flags & (NotCaptured | Truncated)) &&
+           bindings[packet.device].capabilities().memory;
   default: return false;
   }
 }

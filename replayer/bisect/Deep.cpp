@@ -428,6 +428,25 @@ llvm::Error Bisection::nameState(const StateDifference &difference, uint64_t sam
   if (!writers)
     return writers.takeError();
   report.writers = std::move(*writers);
+  // The tape may not tell (a device sets its own status); the probes do: this packet changed it.
+  if (report.writers.empty() || report.writers.front().place.packet < same) {
+    WriterRecord record;
+    record.place = found.place;
+    record.kind = found.kind;
+    record.address = packet.address;
+    record.value = packet.value;
+    record.wrote = difference.name + ", as the probes before and after it show";
+    if (packet.kind == PacketKind::RegisterWrite || packet.kind == PacketKind::RegisterRead) {
+      record.space = source.spaceName(packet.space);
+      if (description)
+        if (const RegisterDescription *reg = description->find(record.space, packet.address, packet.width))
+          record.reg = reg->name;
+    }
+    report.writers.insert(report.writers.begin(), std::move(record));
+  }
+  for (WriterRecord &writer : report.writers)
+    if (llvm::Error error = completePlace(source, writer.place))
+      return error;
   return llvm::Error::success();
 }
 

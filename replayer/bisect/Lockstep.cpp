@@ -73,10 +73,16 @@ llvm::Error Lockstep::runTo(uint64_t end) {
     size_t issued = 0;
     if (llvm::Error error = issueBoth(begin, limit, &issued))
       return error;
-    for (size_t k = 0; k < issued && !found; ++k, ++next)
+    goodNext = next + good.log.observations.size();
+    size_t judged = 0;
+    for (; judged < issued && !found; ++judged, ++next)
       if (options.compare)
-        if (llvm::Error error = judge(begin + k, good.log.observations[k], bad.log.observations[k]))
+        if (llvm::Error error =
+                judge(begin + judged, good.log.observations[judged], bad.log.observations[judged]))
           return error;
+    if (found)
+      if (llvm::Error error = judgeRestOfGood(begin, judged))
+        return error;
     if (!issued)
       break; // One of them stopped before its first packet.
   }
@@ -155,26 +161,35 @@ llvm::Error Lockstep::judgeAgainstTape(size_t index, const Observation &goodSeen
   return llvm::Error::success();
 }
 
+/// What the good side was issued beyond the last pair that was judged: the log's entries from `first` on.
+llvm::Error Lockstep::judgeRestOfGood(size_t begin, size_t first) {
+  if (!options.withTape)
+    return llvm::Error::success();
+  for (size_t k = first; k < good.log.observations.size() && !foundAgainstTape; ++k) {
+    if (llvm::Error error = cursor.moveTo(batch.firstOrdinal + begin + k))
+      return error;
+    noteFailure(good, good.log.observations[k], batch.packets[begin + k]);
+    if (llvm::Error error = judgeAgainstTape(begin + k, good.log.observations[k]))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error Lockstep::finishGood() {
   uint64_t end = source.reader().summary().packets;
-  for (uint64_t at = next; at < end && !good.player->stopped() && !foundAgainstTape;) {
-    if (llvm::Error error = load(at))
+  while (goodNext < end && !good.player->stopped() && !foundAgainstTape) {
+    if (llvm::Error error = load(goodNext))
       return error;
-    size_t begin = size_t(at - batch.firstOrdinal);
+    size_t begin = size_t(goodNext - batch.firstOrdinal);
     good.log.clear();
     llvm::Expected<size_t> count = good.player->issue(batch, begin, batch.packets.size(), good.log);
     if (!count)
       return count.takeError();
-    for (size_t k = 0; k < *count && !foundAgainstTape; ++k) {
-      if (llvm::Error error = cursor.moveTo(at + k))
-        return error;
-      noteFailure(good, good.log.observations[k], batch.packets[begin + k]);
-      if (llvm::Error error = judgeAgainstTape(begin + k, good.log.observations[k]))
-        return error;
-    }
+    if (llvm::Error error = judgeRestOfGood(begin, 0))
+      return error;
     if (!*count)
       break;
-    at += *count;
+    goodNext += *count;
   }
   return llvm::Error::success();
 }

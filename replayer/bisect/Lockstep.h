@@ -63,6 +63,7 @@ private:
   llvm::Error issueBoth(size_t begin, size_t end, size_t *issued);
   llvm::Error judge(size_t index, const Observation &goodSeen, const Observation &badSeen);
   llvm::Error judgeAgainstTape(size_t index, const Observation &goodSeen);
+  llvm::Error judgeRestOfGood(size_t begin, size_t first);
   llvm::Error load(uint64_t ordinal);
   void windowsEndBefore(uint64_t ordinal);
 
@@ -71,6 +72,8 @@ private:
   WindowCursor cursor;
   PacketBatch batch;
   uint64_t next = 0;
+  uint64_t goodNext =
+      0; ///< The good side may have been issued packets beyond the one at which the sides part.
   bool inWindow = false;
   std::optional<Divergence> found, foundAgainstTape;
 };
