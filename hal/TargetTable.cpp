@@ -5,9 +5,7 @@
 #include "hal/model/ModelTarget.h"
 #include "hal/null/NullTarget.h"
 #include "hal/pci-sysfs/SysfsTarget.h"
-#ifdef TAPEBACK_HAS_QEMU
 #include "hal/qemu/QemuTarget.h"
-#endif
 #include "hal/vfio/PciConfig.h"
 #include "hal/vfio/VfioTarget.h"
 #include "llvm/Support/Path.h"
@@ -52,11 +50,9 @@ const SchemeEntry schemeTable[] = {
     {{"model", "model:NAME-or-path?OPTION=VALUE", "a model plugin, in a process of its own"},
      openModelTarget,
      nameInUri},
-#ifdef TAPEBACK_HAS_QEMU
     {{"qemu", "qemu:DEVICE?OPTION=VALUE", "a device of QEMU, in a virtual machine of its own"},
      openQemuTarget,
      nameInUri},
-#endif
     {{"vfio", "vfio:DOMAIN:BUS:DEVICE.FUNCTION?OPTION=VALUE",
       "a PCI device, through Linux VFIO and the IOMMU"},
      openVfioTarget,

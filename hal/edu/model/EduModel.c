@@ -164,9 +164,14 @@ uint64_t eduAdvance(EduModel *model, uint64_t budget) {
 
 /* ---- Registers ---- */
 
+/* What the bus lets through to the device at all: 32 and 64 bits, at their natural place. */
+static bool reachesDevice(uint64_t address, unsigned width) {
+  return (width == 4 || width == 8) && address % width == 0;
+}
+
 /* "Only size == 4 accesses are allowed for addresses < 0x80. size == 4 or size == 8 for the rest." */
-static bool legalAccess(uint64_t address, unsigned width) {
-  return address % width == 0 && (width == 4 || (width == 8 && address >= 0x80));
+static bool deviceAnswers(uint64_t address, unsigned width) {
+  return width == 4 || address >= 0x80;
 }
 
 static uint32_t readLiveness(EduModel *model) {
@@ -199,14 +204,16 @@ static void writeDmaRegister(EduState *state, uint64_t *which, uint64_t value) {
 
 uint64_t eduRead(EduModel *model, uint64_t address, unsigned width) {
   passTime(model, model->options.accessTime);
-  uint64_t value = legalAccess(address, width) ? readRegister(model, address) : UINT64_MAX;
-  return width == 8 ? value : value & ((UINT64_C(1) << (8 * width)) - 1);
+  if (!reachesDevice(address, width))
+    return 0;
+  uint64_t value = deviceAnswers(address, width) ? readRegister(model, address) : UINT64_MAX;
+  return width == 8 ? value : (uint32_t)value;
 }
 
 bool eduWrite(EduModel *model, uint64_t address, unsigned width, uint64_t value) {
   EduState *state = &model->state;
   passTime(model, model->options.accessTime);
-  if (!legalAccess(address, width))
+  if (!reachesDevice(address, width) || !deviceAnswers(address, width))
     return true;
   uint32_t word = (uint32_t)value;
   value = width == 8 ? value : word;

@@ -79,8 +79,8 @@ bool eduStateValid(const EduState *state);
 void eduReset(EduModel *model);
 
 /* One access, which takes options.accessTime of device time. Accesses that the specification does not allow
- * read as all ones and write nothing. False: the write asked for a transfer outside the buffer; a bus error,
- * and nothing starts. */
+ * write nothing; they read as zero if they do not even reach the device (8 or 16 bits, or not aligned), else
+ * as all ones. False: the write asked for a transfer outside the buffer; a bus error, and nothing starts. */
 uint64_t eduRead(EduModel *model, uint64_t address, unsigned width);
 bool eduWrite(EduModel *model, uint64_t address, unsigned width, uint64_t value);
 
