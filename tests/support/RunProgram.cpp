@@ -56,8 +56,12 @@ std::string quoted(const std::string &word) {
     return word;
   std::string result = "'";
   for (char c : word)
-    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
+    if (c == '\'')
+      result += "'\\''";
+    else
+      result += c;
+  result += '\'';
+  return result;
 }
 
 std::vector<std::string> environmentFor(const RunOptions &options) {

@@ -118,7 +118,7 @@ TEST_CASE("a foreign file exits 3") {
       CAPTURE(name);
       JsonResult result = expectRefused(verb, scratch.file(name), {3});
       if (verb.name != "recover")
-        CHECK_MESSAGE(result.errorCode() == "bad-magic", result.run);
+        CHECK_MESSAGE(result.errorCode() == "not-a-tape", result.run);
     }
 }
 
@@ -239,6 +239,10 @@ TEST_CASE("a description that is wrong exits 2 with line and column") {
   CHECK(show.text("name") == "edu");
   REQUIRE(show.object.getArray("registers"));
   CHECK(show.object.getArray("registers")->size() > 5);
+  REQUIRE(show.object.getArray("activities"));
+  CHECK(int64_t(show.object.getArray("activities")->size()) == show.number("activity_count"));
+  REQUIRE(show.object.getArray("windows"));
+  CHECK(int64_t(show.object.getArray("windows")->size()) == show.number("window_count"));
   JsonResult one = runJson({"device", "show", "edu", "--register", "STATUS"});
   CHECK_MESSAGE(one.run.exited(0), one.run);
   REQUIRE(one.object.getArray("registers"));

@@ -130,6 +130,48 @@ void registerJson(json::OStream &os, const RegisterDescription &reg) {
   });
 }
 
+void conditionJson(json::OStream &os, const Description &description, const RegisterCondition &condition) {
+  os.attribute("register", description.registers[condition.reg].name);
+  os.attribute("any", condition.any);
+  os.attribute("mask", hex(condition.mask));
+  os.attribute("value", hex(condition.value));
+}
+
+void activitiesJson(json::OStream &os, const Description &description) {
+  os.attributeArray("activities", [&] {
+    for (const ActivityDescription &activity : description.activities)
+      os.object([&] {
+        os.attribute("name", activity.name);
+        os.attributeObject("starts", [&] { conditionJson(os, description, activity.starts); });
+        os.attributeArray("done", [&] {
+          for (const RegisterCondition &done : activity.done)
+            os.object([&] { conditionJson(os, description, done); });
+        });
+        os.attributeArray("transfers", [&] {
+          for (const TransferDescription &transfer : activity.transfers)
+            os.object([&] {
+              os.attribute("direction", transfer.toDevice ? "to-device" : "from-device");
+              os.attribute("host_address", description.registers[transfer.hostAddress].name);
+              os.attribute("device_address", description.registers[transfer.deviceAddress].name);
+              os.attribute("count", description.registers[transfer.count].name);
+              os.attribute("window",
+                           transfer.window.empty() ? json::Value(nullptr) : json::Value(transfer.window));
+            });
+        });
+      });
+  });
+  os.attributeArray("windows", [&] {
+    for (const InternalWindow &window : description.windows)
+      os.object([&] {
+        os.attribute("name", window.name);
+        os.attribute("base", hex(window.base));
+        os.attribute("bytes", window.size);
+        os.attribute("read_back",
+                     window.readBack.empty() ? json::Value(nullptr) : json::Value(window.readBack));
+      });
+  });
+}
+
 } // namespace
 
 int runDevice(ArrayRef<const char *> args) {
@@ -176,6 +218,8 @@ int runDevice(ArrayRef<const char *> args) {
           if (!reg || reg == &other)
             registerJson(os, other);
       });
+    if (action == "show" && !reg)
+      activitiesJson(os, *description);
     os.attribute("register_count", uint64_t(description->registers.size()));
     os.attribute("activity_count", uint64_t(description->activities.size()));
     os.attribute("window_count", uint64_t(description->windows.size()));

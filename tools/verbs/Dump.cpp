@@ -3,9 +3,11 @@
 #include "tools/CommandLine.h"
 #include "tools/PacketFilter.h"
 #include "tools/PacketPrinter.h"
+#include "tools/Progress.h"
 #include "tools/Range.h"
 #include "tools/Report.h"
 #include "tools/Verb.h"
+#include <unistd.h>
 
 using namespace llvm;
 
@@ -43,6 +45,10 @@ Error forEachPacket(
     TapeReader &reader, const TapeRange &range, PacketFilter &filter,
     function_ref<Expected<bool>(uint64_t ordinal, uint64_t window, const Packet &, const PacketExtra &)>
         show) {
+  // A listing on the terminal shows by itself how far it is.
+  std::optional<Progress> progress;
+  if (!isatty(STDOUT_FILENO))
+    progress.emplace("reading", range.packetCount);
   PacketBatch batch;
   uint64_t window = range.firstWindow, windowEnd = 0;
   const uint64_t end = range.firstPacket + range.packetCount;
@@ -52,6 +58,8 @@ Error forEachPacket(
     if (batch.packets.empty())
       break;
     for (size_t i = 0; i < batch.packets.size() && next < end; ++i, ++next) {
+      if (progress)
+        progress->update(next - range.firstPacket);
       const Packet &packet = batch.packets[i];
       if (!filter.passes(packet))
         continue;
@@ -134,7 +142,7 @@ int runDump(ArrayRef<const char *> args) {
   if (std::optional<int> exit = line.parse(args))
     return *exit;
   Report report("dump", line.json());
-  auto usage = [&](std::string code, std::string message, std::string where, std::string hint) {
+  auto usage = [&](const char *code, const std::string &message, const char *where, const char *hint) {
     return report.fail(Failure(FailureClass::Usage, code, message, where, hint));
   };
   if (form != "text" && form != "jsonl")
