@@ -312,6 +312,9 @@ void PacketEncoder::State::encodePackets(llvm::ArrayRef<Packet> packets) {
 }
 
 void PacketEncoder::State::encodeExtras(const PacketBatch &batch) {
+  extraCount = 0;
+  if (batch.extras.empty())
+    return;
   // In the order of the packets, whatever the order in memory; extras that no packet refers to are left out.
   std::vector<uint64_t> &positions = scratch(0);
   std::vector<const PacketExtra *> extras;

@@ -11,6 +11,8 @@
 #include "llvm/Support/YAMLParser.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 namespace tapeback {
 namespace {
@@ -314,6 +316,17 @@ bool checkJsonShape(llvm::StringRef text, const TextLimits &limits, Diagnostics 
   return true;
 }
 
+/// LLVM's parser makes infinity of 1e999, which is no JSON when it is printed. The depth is bounded by now.
+bool allFinite(const llvm::json::Value &value) {
+  if (std::optional<double> number = value.getAsNumber())
+    return std::isfinite(*number);
+  if (const llvm::json::Array *array = value.getAsArray())
+    return llvm::all_of(*array, allFinite);
+  if (const llvm::json::Object *object = value.getAsObject())
+    return llvm::all_of(*object, [](const auto &member) { return allFinite(member.second); });
+  return true;
+}
+
 } // namespace
 
 llvm::Expected<llvm::json::Value> parseJson(llvm::StringRef text, llvm::StringRef name, TextLimits limits) {
@@ -324,8 +337,10 @@ llvm::Expected<llvm::json::Value> parseJson(llvm::StringRef text, llvm::StringRe
   if (!checkJsonShape(text, limits, diagnostics))
     return diagnostics.take("bad-json");
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
-  if (value)
+  if (value && allFinite(*value))
     return value;
+  if (value)
+    return failUsage("bad-json", "a number is too large", name.str(), "numbers are at most about 1.8e308");
   // ParseError keeps its place to itself, but prints it: "[line:column, byte=offset]: message".
   std::string printed = llvm::toString(value.takeError());
   auto [place, message] = llvm::StringRef(printed).split("]: ");

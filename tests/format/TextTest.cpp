@@ -264,6 +264,9 @@ TEST_CASE("hostile JSON") {
     objects += "{\"\":0},";
   CHECK(has(refusedJson(objects + "0]").message, "more than 1048576 values"));
   CHECK(has(refusedJson("[1,2,3,4]", {100, 32, 3}).message, "more than 3 values"));
+  CHECK(refusedJson("[1, {\"a\": 1e999}]").message == "a number is too large");
+  refusedJson("-1e999");
+  CHECK(bool(parseJson("[1e308, 1e-999, 18446744073709551615]", "f.json")));
   refusedJson("");
   refusedJson("{} {}");
   refusedJson("{\"a\": 1,}");
