@@ -78,6 +78,13 @@ TEST_CASE("a description is found by its name in the folders of the environment"
   CHECK(!llvm::StringRef(failure.hint).contains("remarks"));
 }
 
+TEST_CASE("a description that is installed beside the program is found by its name") {
+  llvm::Expected<DescriptionText> text = loadDescriptionText("edu");
+  REQUIRE(bool(text));
+  CHECK(text->title == "edu");
+  CHECK(bool(parseDescription(text->text, text->name)));
+}
+
 TEST_CASE("hostile names") {
   Folder folder;
   CHECK(refused("").code == "unknown-description");
