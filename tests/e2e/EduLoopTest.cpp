@@ -1,0 +1,213 @@
+// The loop, end to end, on QEMU's edu device: record, replay there and on the reference model, plant a fault,
+// and name the first divergent window, packet and byte. What is right is worked out from the seed
+// (EduOracle), not by the tools.
+#include "format/TapeReader.h"
+#include "format/Text.h"
+#include "tests/e2e/EduOracle.h"
+#include "tests/support/RunProgram.h"
+#include "tests/support/Skip.h"
+#include <doctest/doctest.h>
+
+using namespace tapeback;
+using namespace tapeback::test;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr uint64_t seed = 20261201, operations = 5000;
+/// Slow builds (sanitizers) take fewer operations; the answers come from the same plan.
+#ifdef TAPEBACK_SANITIZED
+constexpr uint64_t operationsHere = 600;
+#else
+constexpr uint64_t operationsHere = operations;
+#endif
+
+bool haveQemu() {
+  return std::system("command -v qemu-system-x86_64 >/dev/null 2>&1") == 0;
+}
+
+const std::vector<edu::PlanOperation> &plan() {
+  static const std::vector<edu::PlanOperation> all = edu::makePlan({seed, operationsHere});
+  return all;
+}
+
+llvm::json::Object parseOutput(const RunResult &result) {
+  llvm::Expected<llvm::json::Value> value = parseJson(result.out, "output", {64u << 20, 64});
+  if (!value) {
+    FAIL_CHECK("no JSON: ", llvm::toString(value.takeError()), "\n", result);
+    return {};
+  }
+  llvm::json::Object *object = value->getAsObject();
+  REQUIRE(object);
+  return std::move(*object);
+}
+
+RunResult runTapeback(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), tapebackProgram());
+  RunOptions options;
+  options.timeout = seconds(300);
+  return runProgram(arguments, options);
+}
+
+/// A tape of the exerciser on `target`, made once per target and kept for the whole test program.
+std::string recordOn(const std::string &target) {
+  static ScratchDirectory scratch;
+  static std::map<std::string, std::string> tapes;
+  std::string &path = tapes[target];
+  if (!path.empty())
+    return path;
+  path = scratch.file("t" + std::to_string(tapes.size()) + ".tape");
+  RunResult result =
+      runTapeback({"record", "--json", "--target", target, "-o", path, "--", buildProgram("edu-exercise"),
+                   "--seed", std::to_string(seed), "--ops", std::to_string(operationsHere), "--keep-going"});
+  REQUIRE_MESSAGE(result.exited(0), result);
+  return path;
+}
+
+std::string string(const llvm::json::Object &object, llvm::StringRef key) {
+  return object.getString(key).value_or("(absent)").str();
+}
+
+/// `place` must be the packet that the plan says.
+void checkPlace(const llvm::json::Object &output, const std::string &tapePath,
+                const ExpectedDivergence &expected) {
+  const llvm::json::Object *place = output.getObject("first_divergence");
+  REQUIRE(place);
+  auto tape = TapeReader::open(tapePath);
+  REQUIRE(bool(tape));
+  llvm::Expected<uint64_t> packet = packetOf(**tape, expected);
+  REQUIRE_MESSAGE(bool(packet), llvm::toString(packet.takeError()));
+  llvm::Expected<uint64_t> window = (*tape)->windowOfPacket(*packet);
+  REQUIRE(bool(window));
+  CHECK(place->getInteger("packet").value_or(-1) == int64_t(*packet));
+  CHECK(place->getInteger("window").value_or(-1) == int64_t(*window));
+  CHECK(place->getInteger("offset").value_or(-1) == int64_t(expected.offset));
+  CHECK(string(*place, "kind") == packetKindName(expected.kind));
+  CHECK(string(*place, "marker") == "op");
+}
+
+struct FaultCase {
+  std::string name, bad;
+  std::optional<ExpectedDivergence> expected;
+};
+
+std::vector<FaultCase> faultCases() {
+  return {
+      {"dma-last-byte", "model:edu?fault=dma-last-byte", observedLastByte(plan())},
+      {"factorial", "model:edu?fault=factorial&operand=7", observedFactorial(plan(), 7)},
+      {"irq-sticky", "model:edu?fault=irq-sticky", observedSticky(plan())},
+      // The description's fingerprint reads LIVENESS once after the reset.
+      {"liveness", "model:edu?fault=liveness&after=40", observedLiveness(plan(), 40, 1)},
+  };
+}
+
+} // namespace
+
+TEST_CASE("a session recorded on QEMU replays on QEMU and on the model") {
+  if (!haveQemu())
+    TB_SKIP("qemu-system-x86_64 is not installed");
+  std::string tape = recordOn("qemu:edu");
+  CHECK_MESSAGE(runTapeback({"verify", tape}).exited(0), "verify");
+  for (const std::string target : {"qemu:edu", "model:edu"}) {
+    CAPTURE(target);
+    RunResult result = runTapeback({"replay", tape, "--target", target, "--json"});
+    REQUIRE_MESSAGE(result.exited(0), result);
+    llvm::json::Object output = parseOutput(result);
+    CHECK(string(output, "schema") == "tapeback.replay/1");
+    CHECK(string(output, "verdict") == "match");
+    CHECK(output.getInteger("packets").value_or(0) > int64_t(operationsHere) * 4);
+    CHECK(output.getInteger("windows").value_or(0) >= int64_t(operationsHere));
+  }
+}
+
+TEST_CASE("a session recorded on the model replays on QEMU") {
+  if (!haveQemu())
+    TB_SKIP("qemu-system-x86_64 is not installed");
+  RunResult result = runTapeback({"replay", recordOn("model:edu"), "--target", "qemu:edu", "--json"});
+  REQUIRE_MESSAGE(result.exited(0), result);
+  CHECK(string(parseOutput(result), "verdict") == "match");
+}
+
+TEST_CASE("every planted fault diverges where the plan says") {
+  if (!haveQemu())
+    TB_SKIP("qemu-system-x86_64 is not installed");
+  std::string tape = recordOn("qemu:edu");
+  for (const FaultCase &fault : faultCases()) {
+    CAPTURE(fault.name);
+    REQUIRE(fault.expected); // Otherwise the plan never meets it, and nothing would be tested.
+    RunResult replay = runTapeback({"replay", tape, "--target", fault.bad, "--json"});
+    REQUIRE_MESSAGE(replay.exited(1), replay);
+    llvm::json::Object output = parseOutput(replay);
+    CHECK(string(output, "verdict") == "divergence");
+    checkPlace(output, tape, *fault.expected);
+
+    for (const std::string good : {"model:edu", "qemu:edu"}) {
+      CAPTURE(good);
+      RunResult bisect = runTapeback({"bisect", tape, "--good", good, "--bad", fault.bad, "--json"});
+      REQUIRE_MESSAGE(bisect.exited(1), bisect);
+      checkPlace(parseOutput(bisect), tape, *fault.expected);
+    }
+  }
+}
+
+TEST_CASE("a fault in hidden state is found where it happened, not where it showed") {
+  if (!haveQemu())
+    TB_SKIP("qemu-system-x86_64 is not installed");
+  std::string tape = recordOn("qemu:edu");
+  std::optional<HiddenDivergence> hidden = hiddenLastByte(plan());
+  REQUIRE(hidden);
+  auto reader = TapeReader::open(tape);
+  REQUIRE(bool(reader));
+  llvm::Expected<OperationPackets> range = packetsOfOperation(**reader, hidden->operation);
+  REQUIRE(bool(range));
+  for (const std::string good : {"model:edu", "qemu:edu"}) {
+    CAPTURE(good);
+    RunResult result = runTapeback({"bisect", tape, "--good", good, "--bad", "model:edu?fault=dma-last-byte",
+                                    "--probe", "deep", "--json"});
+    REQUIRE_MESSAGE(result.exited(1), result);
+    llvm::json::Object output = parseOutput(result);
+    const llvm::json::Object *place = output.getObject("first_divergence");
+    REQUIRE(place);
+    int64_t packet = place->getInteger("packet").value_or(-1);
+    CHECK_MESSAGE((packet >= int64_t(range->first) && packet < int64_t(range->end)), result.out);
+    llvm::Expected<uint64_t> window = (*reader)->windowOfPacket(uint64_t(packet));
+    REQUIRE(bool(window));
+    CHECK(place->getInteger("window").value_or(-1) == int64_t(*window));
+    CHECK(place->getInteger("offset").value_or(-1) == int64_t(hidden->bufferOffset));
+    CHECK(string(*place, "space") == "buffer");
+    CHECK(output.getInteger("probes").value_or(0) > 0);
+    CHECK(output.get("coverage"));
+    CHECK(output.getObject("last_writer"));
+  }
+}
+
+TEST_CASE("good against good does not differ") {
+  RunResult result = runTapeback({"bisect", recordOn("model:edu"), "--good", "model:edu", "--bad",
+                                  "model:edu?factorial-time=900", "--json"});
+  REQUIRE_MESSAGE(result.exited(0), result);
+  llvm::json::Object output = parseOutput(result);
+  CHECK(output.get("first_divergence") != nullptr);
+  CHECK(output.getObject("first_divergence") == nullptr); // Present and null.
+}
+
+TEST_CASE("a failing session reproduces its signature on the faulty target only") {
+  for (const FaultCase &fault : faultCases()) {
+    if (fault.name == "liveness") // Which read is wrong depends on how many the recorder's fingerprint makes.
+      continue;
+    CAPTURE(fault.name);
+    std::string tape = recordOn(fault.bad);
+    RunResult info = runTapeback({"info", tape, "--json"});
+    REQUIRE_MESSAGE(info.exited(0), info);
+
+    RunResult same = runTapeback({"replay", tape, "--target", fault.bad, "--expect", "signature", "--json"});
+    CHECK_MESSAGE(same.exited(0), same);
+    llvm::json::Object output = parseOutput(same);
+    CHECK(output.getBoolean("reproduced").value_or(false));
+    CHECK(output.getObject("signature"));
+
+    RunResult other =
+        runTapeback({"replay", tape, "--target", "model:edu", "--expect", "signature", "--json"});
+    CHECK_MESSAGE(other.exited(1), other);
+    CHECK_FALSE(parseOutput(other).getBoolean("reproduced").value_or(true));
+  }
+}
