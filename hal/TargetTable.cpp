@@ -19,11 +19,11 @@ struct SchemeEntry {
   std::string (*deviceName)(const TargetUri &uri);
 };
 
-/// "edu" of "qemu:edu", "model:edu" and "model:/path/tapeback-model-edu.so".
+/// "edu" of "qemu:edu", "model:edu", "rtl:edu" and "model:/path/tapeback-model-edu.so".
 std::string nameInUri(const TargetUri &uri) {
   llvm::StringRef name = llvm::sys::path::filename(uri.rest);
   name.consume_back(".so");
-  name.consume_front("tapeback-model-");
+  name.consume_front("tapeback-" + uri.scheme + "-");
   return name.str();
 }
 
@@ -48,6 +48,9 @@ const SchemeEntry schemeTable[] = {
      openNullTarget,
      nameInUri},
     {{"model", "model:NAME-or-path?OPTION=VALUE", "a model plugin, in a process of its own"},
+     openModelTarget,
+     nameInUri},
+    {{"rtl", "rtl:NAME-or-path?OPTION=VALUE", "RTL in a simulator, as a plugin, in a process of its own"},
      openModelTarget,
      nameInUri},
     {{"qemu", "qemu:DEVICE?OPTION=VALUE", "a device of QEMU, in a virtual machine of its own"},

@@ -27,7 +27,7 @@ public:
   ModelTarget(const TargetUri &uri, std::string plugin, uint64_t timeoutMs, uint64_t memoryBytes)
       : plugin(std::move(plugin)), memory(memoryBytes), channel(uri.rest, timeoutMs) {
     self.uri = uri.text;
-    self.kind = "model";
+    self.kind = uri.scheme;
     self.name = uri.rest;
   }
 
@@ -576,7 +576,7 @@ llvm::Expected<std::unique_ptr<Target>> openModelTarget(const TargetUri &uri) {
   llvm::Expected<uint64_t> mib = numberOption(uri, "memory", defaultMemoryMib, 1, maxMemoryMib);
   if (!mib)
     return mib.takeError();
-  llvm::Expected<std::string> plugin = findModelPlugin(uri.rest);
+  llvm::Expected<std::string> plugin = findModelPlugin(uri.scheme, uri.rest);
   if (!plugin)
     return plugin.takeError();
   llvm::Expected<std::string> program = findModelHost();

@@ -12,8 +12,11 @@
 namespace tapeback {
 namespace {
 
-constexpr llvm::StringLiteral modelPrefix = "tapeback-model-";
-constexpr llvm::StringLiteral modelSuffix = ".so";
+constexpr llvm::StringLiteral pluginSuffix = ".so";
+
+std::string pluginPrefix(llvm::StringRef kind) {
+  return "tapeback-" + kind.str() + "-";
+}
 
 /// The file this code is in: a shared library, or the program itself.
 std::string ownFile() {
@@ -45,20 +48,21 @@ bool validName(llvm::StringRef name) {
          llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '-' || c == '_' || c == '.'; });
 }
 
-std::string availableModels() {
-  std::vector<std::string> names = modelNames();
+std::string availableModels(llvm::StringRef kind) {
+  std::vector<std::string> names = modelNames(kind);
   return names.empty() ? "there is no model at all there" : "models there: " + llvm::join(names, ", ");
 }
 
 } // namespace
 
-std::vector<std::string> modelNames() {
+std::vector<std::string> modelNames(llvm::StringRef kind) {
   std::set<std::string> names;
+  std::string prefix = pluginPrefix(kind);
   for (const std::string &directory : pluginDirectories()) {
     std::error_code ec;
     for (llvm::sys::fs::directory_iterator it(directory, ec), end; it != end && !ec; it.increment(ec)) {
       llvm::StringRef file = llvm::sys::path::filename(it->path());
-      if (file.consume_front(modelPrefix) && file.consume_back(modelSuffix) && names.size() < 256)
+      if (file.consume_front(prefix) && file.consume_back(pluginSuffix) && names.size() < 256)
         names.insert(file.str());
     }
   }
@@ -76,8 +80,8 @@ std::vector<std::string> privateLibraryDirectories() {
   llvm::SmallString<256> file;
   if (!llvm::sys::fs::real_path(ownFile(), file)) {
     llvm::StringRef directory = llvm::sys::path::parent_path(file);
-    // We are a library there, a program in bin/, or a test program in bin/tests. Never further up: a directory
-    // above the installation may belong to somebody else.
+    // We are a library there, a program in bin/, or a test program in bin/tests. Never further up: a
+    // directory above the installation may belong to somebody else.
     if (llvm::sys::path::filename(directory) == "tapeback")
       found.push_back(directory.str());
     llvm::StringRef prefix = llvm::sys::path::parent_path(directory);
@@ -91,7 +95,7 @@ std::vector<std::string> privateLibraryDirectories() {
   return found;
 }
 
-llvm::Expected<std::string> findModelPlugin(llvm::StringRef nameOrPath) {
+llvm::Expected<std::string> findModelPlugin(llvm::StringRef kind, llvm::StringRef nameOrPath) {
   if (nameOrPath.contains('/')) {
     llvm::sys::fs::file_status status;
     if (std::error_code ec = llvm::sys::fs::status(nameOrPath, status))
@@ -107,16 +111,17 @@ llvm::Expected<std::string> findModelPlugin(llvm::StringRef nameOrPath) {
     return failUsage("bad-model-name",
                      nameOrPath.empty() ? "no model was named"
                                         : "a model's name has letters, digits, '-', '_', '.'",
-                     "target 'model:" + nameOrPath.str() + "'", "model:edu, or model:./my-model.so");
+                     "target '" + kind.str() + ":" + nameOrPath.str() + "'",
+                     kind.str() + ":NAME, or " + kind.str() + ":./plugin.so");
   std::vector<std::string> directories = pluginDirectories();
   for (const std::string &directory : directories) {
     llvm::SmallString<256> candidate(directory);
-    llvm::sys::path::append(candidate, modelPrefix + nameOrPath + modelSuffix);
+    llvm::sys::path::append(candidate, pluginPrefix(kind) + nameOrPath + pluginSuffix);
     if (llvm::sys::fs::exists(candidate))
       return candidate.str().str();
   }
   return failUsage("plugin-not-found", "there is no model '" + nameOrPath.str() + "'",
-                   "in " + llvm::join(directories, ":"), availableModels());
+                   "in " + llvm::join(directories, ":"), availableModels(kind));
 }
 
 llvm::Expected<std::string> findModelHost() {

@@ -13,12 +13,13 @@ namespace tapeback {
 /// existence.
 std::vector<std::string> privateLibraryDirectories();
 
-/// A model by path (anything with a '/') or by name: tapeback-model-NAME.so. Usage failures
-/// "plugin-not-found", which lists the models there are, and "bad-model-name".
-llvm::Expected<std::string> findModelPlugin(llvm::StringRef nameOrPath);
+/// A model by path (anything with a '/') or by name: tapeback-KIND-NAME.so, where the kind is "model" or
+/// "rtl", as the target's scheme. Usage failures "plugin-not-found", which lists the models there are, and
+/// "bad-model-name".
+llvm::Expected<std::string> findModelPlugin(llvm::StringRef kind, llvm::StringRef nameOrPath);
 
-/// Names of the models in those directories, sorted, at most 256.
-std::vector<std::string> modelNames();
+/// Names of the models of that kind in those directories, sorted, at most 256.
+std::vector<std::string> modelNames(llvm::StringRef kind = "model");
 
 /// The program tapeback-model-host. System failure "incomplete-installation".
 llvm::Expected<std::string> findModelHost();
