@@ -23,7 +23,8 @@ class Failure : public llvm::ErrorInfo<Failure> {
 public:
   static char ID;
 
-  Failure(FailureClass cls, std::string code, std::string message, std::string where = {}, std::string hint = {})
+  Failure(FailureClass cls, std::string code, std::string message, std::string where = {},
+          std::string hint = {})
       : cls(cls), code(std::move(code)), message(std::move(message)), where(std::move(where)),
         hint(std::move(hint)) {}
 
