@@ -3,6 +3,7 @@
 #pragma once
 
 #include "format/Layout.h"
+#include <algorithm>
 #include <cstring>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@ inline std::vector<uint8_t> seal(const uint8_t *data, size_t size) {
     return {data + 1, data + size};
   const std::vector<uint8_t> in(data + 1, data + size);
   FileHeader file;
-  std::memcpy(&file, in.data(), std::min(in.size(), sizeof(file)));
+  std::copy_n(in.data(), std::min(in.size(), sizeof(file)), reinterpret_cast<uint8_t *>(&file));
   file.magic = fileMagic;
   file.check = checkOf(file);
   std::vector<uint8_t> out(bytesOf(file).begin(), bytesOf(file).end());
