@@ -44,6 +44,7 @@ function(tapeback_export target)
   add_library(tapeback::${short} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${short})
   target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tapeback>)
   install(TARGETS ${target} EXPORT tapebackTargets
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
