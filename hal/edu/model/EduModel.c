@@ -2,9 +2,9 @@
 #include <string.h>
 
 enum {
-  STATE_VERSION = 1,
-  IDENTITY = 0x010000ed, /* Version 1.0. */
-  HOST_PAGE = 4096,
+  StateVersion = 1,
+  Identity = 0x010000ed, /* Version 1.0. */
+  HostPage = 4096,
 };
 
 /* ---- Interrupts ---- */
@@ -19,7 +19,7 @@ static void raiseInterrupt(EduModel *model, uint32_t bits) {
 }
 
 static void acknowledge(EduModel *model, uint32_t bits) {
-  if (model->options.fault == EDU_FAULT_IRQ_STICKY)
+  if (model->options.fault == EduFaultIrqSticky)
     bits &= ~model->options.stickyBits;
   model->state.irqStatus &= ~bits;
 }
@@ -38,10 +38,10 @@ static uint32_t factorial(uint32_t n) {
 
 static void startFactorial(EduModel *model, uint32_t operand) {
   EduState *state = &model->state;
-  if (state->status & EDU_STATUS_COMPUTING)
+  if (state->status & EduStatusComputing)
     return;                   /* Busy: the write is lost. */
   state->factorial = operand; /* Read back as the operand until the result is there. */
-  state->status |= EDU_STATUS_COMPUTING;
+  state->status |= EduStatusComputing;
   state->factorialDone = state->now + model->options.factorialTime;
 }
 
@@ -49,25 +49,25 @@ static void finishFactorial(EduModel *model) {
   EduState *state = &model->state;
   uint32_t operand = state->factorial;
   state->factorial = factorial(operand);
-  if (model->options.fault == EDU_FAULT_FACTORIAL && operand == model->options.operand)
+  if (model->options.fault == EduFaultFactorial && operand == model->options.operand)
     state->factorial ^= 1;
-  state->status &= ~(uint32_t)EDU_STATUS_COMPUTING;
-  if (state->status & EDU_STATUS_IRQ_ON_FACTORIAL)
-    raiseInterrupt(model, EDU_IRQ_FACTORIAL);
+  state->status &= ~(uint32_t)EduStatusComputing;
+  if (state->status & EduStatusIrqOnFactorial)
+    raiseInterrupt(model, EduIrqFactorial);
 }
 
 /* ---- DMA ---- */
 
 static bool insideBuffer(uint64_t address, uint64_t count) {
-  return address >= EDU_BUFFER_BASE && address - EDU_BUFFER_BASE <= EDU_BUFFER_SIZE &&
-         count <= EDU_BUFFER_SIZE - (address - EDU_BUFFER_BASE);
+  return address >= EduBufferBase && address - EduBufferBase <= EduBufferSize &&
+         count <= EduBufferSize - (address - EduBufferBase);
 }
 
 static bool startDma(EduModel *model, uint64_t command) {
   EduState *state = &model->state;
-  if ((state->dmaCmd & EDU_DMA_RUN) || !(command & EDU_DMA_RUN))
+  if ((state->dmaCmd & EduDmaRun) || !(command & EduDmaRun))
     return true; /* Busy, or nothing to start: the write is lost. */
-  uint64_t inside = command & EDU_DMA_FROM_DEVICE ? state->dmaSrc : state->dmaDst;
+  uint64_t inside = command & EduDmaFromDevice ? state->dmaSrc : state->dmaDst;
   if (!insideBuffer(inside, state->dmaCount))
     return false;
   state->dmaCmd = command;
@@ -77,17 +77,17 @@ static bool startDma(EduModel *model, uint64_t command) {
 
 /* How many bytes of a transfer arrive. */
 static uint64_t bytesThatArrive(const EduModel *model, uint64_t hostAddress, uint64_t count) {
-  if (model->options.fault != EDU_FAULT_DMA_LAST_BYTE || count == 0)
+  if (model->options.fault != EduFaultDmaLastByte || count == 0)
     return count;
-  bool crosses = hostAddress / HOST_PAGE != (hostAddress + count - 1) / HOST_PAGE;
+  bool crosses = hostAddress / HostPage != (hostAddress + count - 1) / HostPage;
   return crosses ? count - 1 : count;
 }
 
 /* All of the data moves at the end of the transfer's time, as in QEMU. */
 static void finishDma(EduModel *model) {
   EduState *state = &model->state;
-  bool fromDevice = state->dmaCmd & EDU_DMA_FROM_DEVICE;
-  uint64_t inside = (fromDevice ? state->dmaSrc : state->dmaDst) - EDU_BUFFER_BASE;
+  bool fromDevice = state->dmaCmd & EduDmaFromDevice;
+  uint64_t inside = (fromDevice ? state->dmaSrc : state->dmaDst) - EduBufferBase;
   uint64_t host = (fromDevice ? state->dmaDst : state->dmaSrc) & model->options.dmaMask;
   uint64_t count = bytesThatArrive(model, host, state->dmaCount);
   if (count && fromDevice) {
@@ -99,9 +99,9 @@ static void finishDma(EduModel *model) {
       memset(state->buffer + inside, 0xff, count);
     }
   }
-  state->dmaCmd &= ~(uint64_t)EDU_DMA_RUN;
-  if (state->dmaCmd & EDU_DMA_IRQ)
-    raiseInterrupt(model, EDU_IRQ_DMA);
+  state->dmaCmd &= ~(uint64_t)EduDmaRun;
+  if (state->dmaCmd & EduDmaIrq)
+    raiseInterrupt(model, EduIrqDma);
 }
 
 /* ---- Time ---- */
@@ -112,7 +112,7 @@ static uint64_t later(uint64_t time, uint64_t nanoseconds) {
 }
 
 static bool nextEvent(const EduState *state, uint64_t *when) {
-  bool computing = state->status & EDU_STATUS_COMPUTING, moving = state->dmaCmd & EDU_DMA_RUN;
+  bool computing = state->status & EduStatusComputing, moving = state->dmaCmd & EduDmaRun;
   if (!computing && !moving)
     return false;
   if (computing && moving)
@@ -125,11 +125,11 @@ static bool nextEvent(const EduState *state, uint64_t *when) {
 /* Carries out what is due now; true if there was something. At the same instant the factorial comes first. */
 static bool carryOutDue(EduModel *model) {
   EduState *state = &model->state;
-  if ((state->status & EDU_STATUS_COMPUTING) && state->factorialDone <= state->now) {
+  if ((state->status & EduStatusComputing) && state->factorialDone <= state->now) {
     finishFactorial(model);
     return true;
   }
-  if ((state->dmaCmd & EDU_DMA_RUN) && state->dmaDone <= state->now) {
+  if ((state->dmaCmd & EduDmaRun) && state->dmaDone <= state->now) {
     finishDma(model);
     return true;
   }
@@ -176,29 +176,29 @@ static bool deviceAnswers(uint64_t address, unsigned width) {
 
 static uint32_t readLiveness(EduModel *model) {
   uint64_t earlier = model->state.livenessReads++;
-  bool wrong = model->options.fault == EDU_FAULT_LIVENESS && earlier == model->options.after;
+  bool wrong = model->options.fault == EduFaultLiveness && earlier == model->options.after;
   return wrong ? model->state.liveness ^ 1 : model->state.liveness;
 }
 
 static uint64_t readRegister(EduModel *model, uint64_t address) {
   EduState *state = &model->state;
   switch (address) {
-  case EDU_IDENT: return IDENTITY;
-  case EDU_LIVENESS: return readLiveness(model);
-  case EDU_FACTORIAL: return state->factorial;
-  case EDU_STATUS: return state->status;
-  case EDU_IRQ_STATUS: return state->irqStatus;
-  case EDU_DMA_SRC: return state->dmaSrc;
-  case EDU_DMA_DST: return state->dmaDst;
-  case EDU_DMA_COUNT: return state->dmaCount;
-  case EDU_DMA_CMD: return state->dmaCmd;
+  case EduIdent: return Identity;
+  case EduLiveness: return readLiveness(model);
+  case EduFactorial: return state->factorial;
+  case EduStatus: return state->status;
+  case EduIrqStatus: return state->irqStatus;
+  case EduDmaSrc: return state->dmaSrc;
+  case EduDmaDst: return state->dmaDst;
+  case EduDmaCount: return state->dmaCount;
+  case EduDmaCmd: return state->dmaCmd;
   default: return UINT64_MAX; /* Write-only registers too. */
   }
 }
 
 /* DMA registers cannot be changed under a running transfer. */
 static void writeDmaRegister(EduState *state, uint64_t *which, uint64_t value) {
-  if (!(state->dmaCmd & EDU_DMA_RUN))
+  if (!(state->dmaCmd & EduDmaRun))
     *which = value;
 }
 
@@ -218,32 +218,31 @@ bool eduWrite(EduModel *model, uint64_t address, unsigned width, uint64_t value)
   uint32_t word = (uint32_t)value;
   value = width == 8 ? value : word;
   switch (address) {
-  case EDU_LIVENESS: state->liveness = ~word; break;
-  case EDU_FACTORIAL: startFactorial(model, word); break;
-  case EDU_STATUS:
-    state->status =
-        (state->status & ~(uint32_t)EDU_STATUS_IRQ_ON_FACTORIAL) | (word & EDU_STATUS_IRQ_ON_FACTORIAL);
+  case EduLiveness: state->liveness = ~word; break;
+  case EduFactorial: startFactorial(model, word); break;
+  case EduStatus:
+    state->status = (state->status & ~(uint32_t)EduStatusIrqOnFactorial) | (word & EduStatusIrqOnFactorial);
     break;
-  case EDU_IRQ_RAISE: raiseInterrupt(model, word); break;
-  case EDU_IRQ_ACK: acknowledge(model, word); break;
-  case EDU_DMA_SRC: writeDmaRegister(state, &state->dmaSrc, value); break;
-  case EDU_DMA_DST: writeDmaRegister(state, &state->dmaDst, value); break;
-  case EDU_DMA_COUNT: writeDmaRegister(state, &state->dmaCount, value); break;
-  case EDU_DMA_CMD: return startDma(model, value);
+  case EduIrqRaise: raiseInterrupt(model, word); break;
+  case EduIrqAck: acknowledge(model, word); break;
+  case EduDmaSrc: writeDmaRegister(state, &state->dmaSrc, value); break;
+  case EduDmaDst: writeDmaRegister(state, &state->dmaDst, value); break;
+  case EduDmaCount: writeDmaRegister(state, &state->dmaCount, value); break;
+  case EduDmaCmd: return startDma(model, value);
   default: break; /* Read-only registers and holes take no writes. */
   }
   return true;
 }
 
 bool eduStateValid(const EduState *state) {
-  uint64_t inside = state->dmaCmd & EDU_DMA_FROM_DEVICE ? state->dmaSrc : state->dmaDst;
-  return state->version == STATE_VERSION &&
-         (!(state->dmaCmd & EDU_DMA_RUN) || insideBuffer(inside, state->dmaCount));
+  uint64_t inside = state->dmaCmd & EduDmaFromDevice ? state->dmaSrc : state->dmaDst;
+  return state->version == StateVersion &&
+         (!(state->dmaCmd & EduDmaRun) || insideBuffer(inside, state->dmaCount));
 }
 
 void eduReset(EduModel *model) {
   uint64_t now = model->state.now;
   memset(&model->state, 0, sizeof model->state);
-  model->state.version = STATE_VERSION;
+  model->state.version = StateVersion;
   model->state.now = now;
 }

@@ -12,34 +12,34 @@
 #include <stdint.h>
 
 enum {
-  EDU_BAR_SIZE = 0x100000,
-  EDU_BUFFER_BASE = 0x40000, /* In device addresses, as DMA uses them. */
-  EDU_BUFFER_SIZE = 4096,
+  EduBarSize = 0x100000,
+  EduBufferBase = 0x40000, /* In device addresses, as DMA uses them. */
+  EduBufferSize = 4096,
 };
 
 /* Registers of BAR 0. */
 enum {
-  EDU_IDENT = 0x00,
-  EDU_LIVENESS = 0x04,
-  EDU_FACTORIAL = 0x08,
-  EDU_STATUS = 0x20,
-  EDU_IRQ_STATUS = 0x24,
-  EDU_IRQ_RAISE = 0x60,
-  EDU_IRQ_ACK = 0x64,
-  EDU_DMA_SRC = 0x80,
-  EDU_DMA_DST = 0x88,
-  EDU_DMA_COUNT = 0x90,
-  EDU_DMA_CMD = 0x98,
+  EduIdent = 0x00,
+  EduLiveness = 0x04,
+  EduFactorial = 0x08,
+  EduStatus = 0x20,
+  EduIrqStatus = 0x24,
+  EduIrqRaise = 0x60,
+  EduIrqAck = 0x64,
+  EduDmaSrc = 0x80,
+  EduDmaDst = 0x88,
+  EduDmaCount = 0x90,
+  EduDmaCmd = 0x98,
 };
 
 enum {
-  EDU_STATUS_COMPUTING = 0x01,
-  EDU_STATUS_IRQ_ON_FACTORIAL = 0x80,
-  EDU_IRQ_FACTORIAL = 0x001, /* Bits of IRQ_STATUS. */
-  EDU_IRQ_DMA = 0x100,
-  EDU_DMA_RUN = 0x01,
-  EDU_DMA_FROM_DEVICE = 0x02,
-  EDU_DMA_IRQ = 0x04,
+  EduStatusComputing = 0x01,
+  EduStatusIrqOnFactorial = 0x80,
+  EduIrqFactorial = 0x001, /* Bits of IRQ_STATUS. */
+  EduIrqDma = 0x100,
+  EduDmaRun = 0x01,
+  EduDmaFromDevice = 0x02,
+  EduDmaIrq = 0x04,
 };
 
 /* Everything that decides the future, host memory excepted. Copied whole by snapshots: no pointers, no
@@ -52,7 +52,7 @@ typedef struct EduState {
   uint64_t dmaSrc, dmaDst, dmaCount, dmaCmd;
   uint64_t livenessReads; /* Since reset, for the liveness fault. */
   uint32_t liveness, factorial, status, irqStatus;
-  uint8_t buffer[EDU_BUFFER_SIZE];
+  uint8_t buffer[EduBufferSize];
 } EduState;
 
 /* What the device is plugged into. Each function returns 0 or a negative number. */

@@ -6,12 +6,12 @@ static const struct {
   const char *name;
   EduFault fault;
 } faultNames[] = {
-    {"dma-last-byte", EDU_FAULT_DMA_LAST_BYTE},
-    {"factorial", EDU_FAULT_FACTORIAL},
-    {"irq-sticky", EDU_FAULT_IRQ_STICKY},
-    {"liveness", EDU_FAULT_LIVENESS},
+    {"dma-last-byte", EduFaultDmaLastByte},
+    {"factorial", EduFaultFactorial},
+    {"irq-sticky", EduFaultIrqSticky},
+    {"liveness", EduFaultLiveness},
 };
-enum { FAULT_COUNT = sizeof faultNames / sizeof faultNames[0] };
+enum { FaultCount = sizeof faultNames / sizeof faultNames[0] };
 
 /* Where an option's number goes. Options that belong to a fault are refused without it: a typing error in a
  * campaign should not silently test a healthy device. */
@@ -21,29 +21,29 @@ typedef struct NumberOption {
   EduFault fault;
 } NumberOption;
 
-enum { ACCESS_TIME, FACTORIAL_TIME, DMA_TIME, DMA_MASK, OPERAND, AFTER, BITS, NUMBER_COUNT };
+enum { AccessTime, FactorialTime, DmaTime, DmaMask, Operand, After, Bits, NumberCount };
 /* An hour. */
 #define LONGEST_TIME (UINT64_C(3600) * 1000000000)
 
-static const NumberOption numberOptions[NUMBER_COUNT] = {
-    [ACCESS_TIME] = {"access-time", LONGEST_TIME, EDU_FAULT_NONE},
-    [FACTORIAL_TIME] = {"factorial-time", LONGEST_TIME, EDU_FAULT_NONE},
-    [DMA_TIME] = {"dma-time", LONGEST_TIME, EDU_FAULT_NONE},
-    [DMA_MASK] = {"dma-mask", UINT64_MAX, EDU_FAULT_NONE},
-    [OPERAND] = {"operand", UINT32_MAX, EDU_FAULT_FACTORIAL},
-    [AFTER] = {"after", UINT64_MAX, EDU_FAULT_LIVENESS},
-    [BITS] = {"bits", UINT32_MAX, EDU_FAULT_IRQ_STICKY},
+static const NumberOption numberOptions[NumberCount] = {
+    [AccessTime] = {"access-time", LONGEST_TIME, EduFaultNone},
+    [FactorialTime] = {"factorial-time", LONGEST_TIME, EduFaultNone},
+    [DmaTime] = {"dma-time", LONGEST_TIME, EduFaultNone},
+    [DmaMask] = {"dma-mask", UINT64_MAX, EduFaultNone},
+    [Operand] = {"operand", UINT32_MAX, EduFaultFactorial},
+    [After] = {"after", UINT64_MAX, EduFaultLiveness},
+    [Bits] = {"bits", UINT32_MAX, EduFaultIrqSticky},
 };
 
 static const char *faultName(EduFault fault) {
-  for (int i = 0; i < FAULT_COUNT; ++i)
+  for (int i = 0; i < FaultCount; ++i)
     if (faultNames[i].fault == fault)
       return faultNames[i].name;
   return "none";
 }
 
 static bool parseFault(const char *value, EduFault *fault, char *error, size_t size) {
-  for (int i = 0; i < FAULT_COUNT; ++i)
+  for (int i = 0; i < FaultCount; ++i)
     if (strcmp(value, faultNames[i].name) == 0) {
       *fault = faultNames[i].fault;
       return true;
@@ -80,7 +80,7 @@ static bool parseNumber(const char *text, uint64_t most, uint64_t *number) {
 }
 
 static int findNumberOption(const char *key) {
-  for (int i = 0; i < NUMBER_COUNT; ++i)
+  for (int i = 0; i < NumberCount; ++i)
     if (strcmp(key, numberOptions[i].key) == 0)
       return i;
   return -1;
@@ -97,14 +97,14 @@ static bool refuseUnknown(const char *key, char *error, size_t size) {
 
 bool eduParseOptions(const tapeback_model_option *given, uint32_t count, EduOptions *options, char *error,
                      size_t size) {
-  uint64_t numbers[NUMBER_COUNT] = {
-      [ACCESS_TIME] = 1000,    [FACTORIAL_TIME] = 5000, /* Long enough that a poll sees it running. */
-      [DMA_TIME] = 100000000,                           /* QEMU's 100 ms. */
-      [DMA_MASK] = 0x0fffffff,                          /* 28 bits. */
-      [OPERAND] = 7,           [AFTER] = 100,           [BITS] = UINT32_MAX,
+  uint64_t numbers[NumberCount] = {
+      [AccessTime] = 1000,    [FactorialTime] = 5000, /* Long enough that a poll sees it running. */
+      [DmaTime] = 100000000,                          /* QEMU's 100 ms. */
+      [DmaMask] = 0x0fffffff,                         /* 28 bits. */
+      [Operand] = 7,          [After] = 100,          [Bits] = UINT32_MAX,
   };
-  bool seen[NUMBER_COUNT] = {false};
-  EduFault fault = EDU_FAULT_NONE;
+  bool seen[NumberCount] = {false};
+  EduFault fault = EduFaultNone;
   for (uint32_t i = 0; i < count; ++i) {
     const char *key = given[i].key, *value = given[i].value;
     if (strcmp(key, "fault") == 0) {
@@ -122,19 +122,19 @@ bool eduParseOptions(const tapeback_model_option *given, uint32_t count, EduOpti
     }
     seen[which] = true;
   }
-  for (int i = 0; i < NUMBER_COUNT; ++i)
-    if (seen[i] && numberOptions[i].fault != EDU_FAULT_NONE && numberOptions[i].fault != fault) {
+  for (int i = 0; i < NumberCount; ++i)
+    if (seen[i] && numberOptions[i].fault != EduFaultNone && numberOptions[i].fault != fault) {
       snprintf(error, size, "option '%s' belongs to fault=%s", numberOptions[i].key,
                faultName(numberOptions[i].fault));
       return false;
     }
-  options->accessTime = numbers[ACCESS_TIME];
-  options->factorialTime = numbers[FACTORIAL_TIME];
-  options->dmaTime = numbers[DMA_TIME];
-  options->dmaMask = numbers[DMA_MASK];
+  options->accessTime = numbers[AccessTime];
+  options->factorialTime = numbers[FactorialTime];
+  options->dmaTime = numbers[DmaTime];
+  options->dmaMask = numbers[DmaMask];
   options->fault = fault;
-  options->operand = numbers[OPERAND];
-  options->after = numbers[AFTER];
-  options->stickyBits = (uint32_t)numbers[BITS];
+  options->operand = numbers[Operand];
+  options->after = numbers[After];
+  options->stickyBits = (uint32_t)numbers[Bits];
   return true;
 }

@@ -8,11 +8,11 @@
 
 /* What each does exactly: hal/edu/README.md. */
 typedef enum EduFault {
-  EDU_FAULT_NONE,
-  EDU_FAULT_DMA_LAST_BYTE, /* A transfer that crosses 4 KiB of host memory loses its last byte. */
-  EDU_FAULT_FACTORIAL,     /* One operand gives a wrong result. */
-  EDU_FAULT_IRQ_STICKY,    /* Bits of IRQ_STATUS are not cleared by IRQ_ACK. */
-  EDU_FAULT_LIVENESS,      /* One read of LIVENESS is wrong. */
+  EduFaultNone,
+  EduFaultDmaLastByte, /* A transfer that crosses 4 KiB of host memory loses its last byte. */
+  EduFaultFactorial,   /* One operand gives a wrong result. */
+  EduFaultIrqSticky,   /* Bits of IRQ_STATUS are not cleared by IRQ_ACK. */
+  EduFaultLiveness,    /* One read of LIVENESS is wrong. */
 } EduFault;
 
 typedef struct EduOptions {

@@ -118,7 +118,7 @@ static int deviceTime(void *instance, uint64_t *nanoseconds) {
 /* A peek has no side effect and takes no device time. Windows are numbered as in the table below. */
 static int peek(void *instance, uint32_t window, uint64_t offset, void *out, uint64_t size) {
   Instance *self = instance;
-  if (window != 0 || offset > EDU_BUFFER_SIZE || size > EDU_BUFFER_SIZE - offset)
+  if (window != 0 || offset > EduBufferSize || size > EduBufferSize - offset)
     return fail(self, TAPEBACK_MODEL_E_USAGE, "outside the window");
   memcpy(out, self->model.state.buffer + offset, size);
   return TAPEBACK_MODEL_OK;
@@ -161,8 +161,8 @@ static const tapeback_model_fact facts[] = {
 };
 
 /* Names are those of the device description, hal/edu/edu.yaml. */
-static const tapeback_model_space spaces[] = {{"bar0", EDU_BAR_SIZE}};
-static const tapeback_model_window windows[] = {{"buffer", EDU_BUFFER_SIZE}};
+static const tapeback_model_space spaces[] = {{"bar0", EduBarSize}};
+static const tapeback_model_window windows[] = {{"buffer", EduBufferSize}};
 
 static const tapeback_model table = {
     .struct_size = sizeof(tapeback_model),
@@ -194,6 +194,6 @@ static const tapeback_model table = {
 };
 
 /* The one symbol that a plugin exports. */
-const tapeback_model *tapeback_model_entry(uint32_t host_abi_major) {
-  return host_abi_major == TAPEBACK_MODEL_ABI_MAJOR ? &table : NULL;
+const tapeback_model *tapeback_model_entry(uint32_t hostAbiMajor) {
+  return hostAbiMajor == TAPEBACK_MODEL_ABI_MAJOR ? &table : NULL;
 }

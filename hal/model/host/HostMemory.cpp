@@ -17,6 +17,12 @@ bool HostMemory::open(int fd, uint64_t size) {
   return true;
 }
 
+HostMemory::~HostMemory() {
+  if (base)
+    munmap(base, total);
+  free(regions);
+}
+
 uint32_t HostMemory::firstAfter(uint64_t iova) const {
   uint32_t low = 0, high = count;
   while (low < high) {

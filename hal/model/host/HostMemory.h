@@ -9,6 +9,11 @@ namespace tapeback::modelhost {
 /// memfd backs them all. Not thread-safe.
 class HostMemory {
 public:
+  constexpr HostMemory() = default;
+  HostMemory(const HostMemory &) = delete;
+  HostMemory &operator=(const HostMemory &) = delete;
+  ~HostMemory();
+
   /// Maps the first `size` bytes of `fd`. False if that fails (errno says why).
   bool open(int fd, uint64_t size);
 

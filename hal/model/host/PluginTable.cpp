@@ -9,6 +9,8 @@ namespace {
 
 /// Where version 1.0's table ends. A plugin's may be longer (newer) but never shorter.
 constexpr size_t firstTableSize = offsetof(tapeback_model, trace_end) + sizeof(void *);
+static_assert(sizeof(void *) != 8 || firstTableSize == 184,
+              "version 1.0 is frozen: only add behind trace_end");
 /// More than any version can need: a `struct_size` beyond it is garbage.
 constexpr size_t absurdTableSize = 1u << 16;
 
