@@ -1,5 +1,6 @@
 #include "tools/PacketPrinter.h"
 #include "format/Failure.h"
+#include "tools/PacketShape.h"
 #include "tools/Report.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -8,104 +9,6 @@ using namespace llvm;
 
 namespace tapeback {
 namespace {
-
-/// Which fields a kind has, and what they are called in JSON. Follows the comments at PacketKind.
-struct KindShape {
-  enum Uses : unsigned {
-    Space = 1 << 0,
-    Width = 1 << 1,
-    Condition = 1 << 2, ///< mask and expected.
-    Deadline = 1 << 3,
-    Length = 1 << 4,
-    Link = 1 << 5,
-    Count = 1 << 6,
-    Payload = 1 << 7,
-    Name = 1 << 8, ///< The payload is a name.
-  };
-  const char *address; ///< Null: not used.
-  const char *value;
-  unsigned uses;
-};
-using S = KindShape;
-
-constexpr KindShape shapes[] = {
-    /* register-read */ {"address", "value", S::Space | S::Width},
-    /* register-write */ {"address", "value", S::Space | S::Width},
-    /* poll */ {"address", "value", S::Space | S::Width | S::Condition | S::Deadline | S::Count},
-    /* memory-write */ {"address", nullptr, S::Space | S::Length | S::Payload},
-    /* memory-read */ {"address", nullptr, S::Space | S::Length | S::Payload},
-    /* memory-wait */ {"address", "value", S::Space | S::Width | S::Condition | S::Deadline},
-    /* acquire */ {"address", nullptr, S::Space | S::Length | S::Payload},
-    /* submit */ {"address", "queue", S::Space | S::Length | S::Payload},
-    /* dma-descriptor */ {"address", "device_address", S::Space | S::Length | S::Link | S::Payload},
-    /* dma-completion */ {"address", "device_address", S::Space | S::Length | S::Link | S::Payload},
-    /* interrupt */ {"vector", nullptr, S::Deadline | S::Count},
-    /* counter-snapshot */ {"counter", "value", 0},
-    /* marker */ {nullptr, nullptr, S::Name},
-    /* span-begin */ {nullptr, nullptr, S::Name},
-    /* span-end */ {nullptr, nullptr, S::Link},
-    /* clock-sample */ {nullptr, "value", 0},
-    /* oracle */ {"address", "actual", S::Name | S::Condition | S::Length | S::Link | S::Count},
-    /* reset */ {nullptr, "reset", 0},
-    /* tick */ {nullptr, nullptr, 0},
-    /* loss */ {"cause", "lost", 0},
-    /* memory-map */ {"address", nullptr, S::Space | S::Length},
-    /* memory-unmap */ {"address", nullptr, S::Space | S::Length},
-    /* open */ {nullptr, nullptr, S::Name},
-    /* close */ {nullptr, nullptr, 0},
-    /* late-completion */ {nullptr, "value", S::Link},
-};
-static_assert(std::size(shapes) == packetKindCount);
-constexpr KindShape unknownShape = {"address", "value",
-                                    S::Space | S::Width | S::Condition | S::Deadline | S::Length | S::Link |
-                                        S::Count | S::Payload};
-
-const KindShape &shapeOf(PacketKind kind) {
-  return unsigned(kind) < packetKindCount ? shapes[unsigned(kind)] : unknownShape;
-}
-
-std::string kindText(PacketKind kind) {
-  const char *name = packetKindName(kind);
-  return name ? name : "unknown-" + std::to_string(unsigned(kind));
-}
-
-const char *completionText(Completion completion) {
-  switch (completion) {
-  case Completion::Done: return "done";
-  case Completion::Pending: return "pending";
-  case Completion::Failed: return "failed";
-  case Completion::TimedOut: return "timed-out";
-  }
-  return "unknown";
-}
-
-const char *originText(Origin origin) {
-  switch (origin) {
-  case Origin::Program: return "program";
-  case Origin::Recorder: return "recorder";
-  case Origin::Imported: return "imported";
-  }
-  return "unknown";
-}
-
-const char *resetText(uint64_t kind) {
-  constexpr const char *names[] = {"default", "function", "bus", "power"};
-  return kind < std::size(names) ? names[kind] : "unknown";
-}
-
-struct FlagName {
-  uint8_t bit;
-  const char *name;
-};
-constexpr FlagName flagNames[] = {
-    {TransferToDevice, "to-device"},
-    {TransferFromDevice, "from-device"},
-    {Failed, "failed"},
-    {Concurrent, "concurrent"},
-    {Truncated, "truncated"},
-    {NotCaptured, "not-captured"},
-    {Prefix, "prefix"},
-};
 
 /// "1.5 ms", for deadlines.
 std::string duration(uint64_t ns) {
@@ -120,19 +23,6 @@ std::string duration(uint64_t ns) {
   else
     os << format("%.4g s", double(ns) / 1e9);
   return result;
-}
-
-/// The bits of `reg` that an access saw: those of `packet.width` bytes from its address on, shifted to their
-/// place.
-struct SeenBits {
-  uint64_t value, mask;
-};
-SeenBits seenBits(const Packet &packet, const RegisterDescription &reg) {
-  uint64_t before = packet.address - reg.offset;
-  uint64_t mask = packet.width >= 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * packet.width)) - 1;
-  if (before >= 8)
-    return {0, 0};
-  return {packet.value << (8 * before), mask << (8 * before)};
 }
 
 void hexLines(raw_ostream &os, ArrayRef<uint8_t> bytes, uint64_t address) {
@@ -230,9 +120,6 @@ Expected<std::string> PacketPrinter::name(const PacketExtra &extra) {
   // Names are at most 255 bytes; a hostile tape's may be anything.
   return std::string(content->begin(), content->begin() + std::min<size_t>(content->size(), 1024));
 }
-
-//===-- Text
-//---------------------------------------------------------------------------------------------------===//
 
 std::string PacketPrinter::place(const Packet &packet) {
   std::string where = spaceName(packet.space) + "+" + hex(packet.address);
@@ -390,135 +277,6 @@ Error PacketPrinter::writeText(raw_ostream &os, uint64_t ordinal, uint64_t windo
   ArrayRef<uint8_t> start16 = content->take_front(previewBytes);
   os << " |" << toHex(start16, /*LowerCase=*/true) << (content->size() > previewBytes ? "..." : "") << "\n";
   return Error::success();
-}
-
-//===-- JSON
-//---------------------------------------------------------------------------------------------------===//
-
-Expected<PacketPrinter::Fetched> PacketPrinter::fetch(const Packet &packet, const PacketExtra &extra) {
-  const KindShape &shape = shapeOf(packet.kind);
-  Fetched fetched;
-  if (shape.uses & KindShape::Name) {
-    Expected<std::string> text = name(extra);
-    if (!text)
-      return text.takeError();
-    fetched.name = std::move(*text);
-  } else if ((shape.uses & KindShape::Payload) && extra.payload && payload != Payload::None) {
-    Expected<ArrayRef<uint8_t>> content = reader.blob(extra.payload);
-    if (!content)
-      return content.takeError();
-    fetched.content = *content;
-  }
-  return fetched;
-}
-
-Error PacketPrinter::writeJson(json::OStream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
-                               const PacketExtra &extra) {
-  Expected<Fetched> fetched = fetch(packet, extra);
-  if (!fetched)
-    return fetched.takeError();
-  writeObject(os, ordinal, window, packet, extra, *fetched);
-  return Error::success();
-}
-
-Error PacketPrinter::writeJsonLine(raw_ostream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
-                                   const PacketExtra &extra) {
-  Expected<Fetched> fetched = fetch(packet, extra);
-  if (!fetched)
-    return fetched.takeError();
-  json::OStream object(os);
-  writeObject(object, ordinal, window, packet, extra, *fetched);
-  object.flush();
-  os << "\n";
-  return Error::success();
-}
-
-void PacketPrinter::writeObject(json::OStream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
-                                const PacketExtra &extra, const Fetched &fetched) {
-  const KindShape &shape = shapeOf(packet.kind);
-  const ArrayRef<uint8_t> content = fetched.content;
-  const Description *known = description(packet.device);
-  const RegisterDescription *reg = registerOf(packet);
-  os.object([&] {
-    os.attribute("packet", ordinal);
-    os.attribute("window", window);
-    os.attribute("kind", kindText(packet.kind));
-    os.attribute("device", int64_t(packet.device));
-    os.attribute("thread", int64_t(packet.thread));
-    os.attribute("issue", nanoseconds(packet, packet.issueTime));
-    os.attribute("complete", packet.completion == Completion::Pending
-                                 ? json::Value(nullptr)
-                                 : json::Value(nanoseconds(packet, packet.completeTime)));
-    if (packet.clock)
-      os.attribute("clock", packet.clock < reader.clocks().size()
-                                ? json::Value(json::fixUTF8(reader.clocks()[packet.clock].name))
-                                : json::Value(int64_t(packet.clock)));
-    os.attribute("origin", originText(packet.origin));
-    os.attribute("completion", completionText(packet.completion));
-    os.attributeArray("flags", [&] {
-      for (const FlagName &flag : flagNames)
-        if (packet.flags & flag.bit)
-          os.value(flag.name);
-    });
-    if (shape.uses & KindShape::Name)
-      os.attribute("name", json::fixUTF8(fetched.name));
-    if (shape.uses & KindShape::Space)
-      os.attribute("space", json::fixUTF8(spaceName(packet.space)));
-    if (packet.kind == PacketKind::Interrupt)
-      os.attribute("vector", packet.address);
-    else if (packet.kind == PacketKind::Loss)
-      os.attribute("cause", lossCauseName(static_cast<LossCause>(packet.address)));
-    else if (packet.kind == PacketKind::CounterSnapshot)
-      os.attribute("counter", known && packet.address < known->counters.size()
-                                  ? json::Value(known->counters[packet.address].name)
-                                  : json::Value(packet.address));
-    else if (shape.address)
-      os.attribute(shape.address, hex(packet.address));
-    if (shape.uses & KindShape::Width)
-      os.attribute("width", int64_t(packet.width));
-    if (packet.kind == PacketKind::Loss)
-      os.attribute("lost", packet.value == unknownCount ? json::Value(nullptr) : json::Value(packet.value));
-    else if (packet.kind == PacketKind::Reset)
-      os.attribute("reset", resetText(packet.value));
-    else if (packet.kind == PacketKind::Submit)
-      os.attribute("queue", packet.value);
-    else if (shape.value)
-      os.attribute(shape.value, hex(packet.value));
-    if (reg) {
-      os.attribute("register", reg->name);
-      SeenBits seen = seenBits(packet, *reg);
-      os.attributeObject("fields", [&] {
-        for (const FieldDescription &field : reg->fields)
-          if ((field.mask() & seen.mask) == field.mask())
-            os.attribute(field.name, hex((seen.value & field.mask()) >> field.low));
-      });
-    }
-    if (shape.uses & KindShape::Condition) {
-      os.attribute("mask", hex(extra.mask));
-      os.attribute("expected", hex(extra.expected));
-    }
-    if (shape.uses & KindShape::Deadline)
-      os.attribute("deadline", extra.deadline);
-    if (shape.uses & KindShape::Length)
-      os.attribute("length", extra.length);
-    if (packet.kind == PacketKind::DmaDescriptor)
-      os.attribute("activity", known && extra.link < known->activities.size()
-                                   ? json::Value(known->activities[extra.link].name)
-                                   : json::Value(nullptr));
-    else if (shape.uses & KindShape::Link)
-      os.attribute("link", extra.link == noLink ? json::Value(nullptr) : json::Value(extra.link));
-    if (shape.uses & KindShape::Count)
-      os.attribute("count", extra.count);
-    if ((shape.uses & KindShape::Payload) && extra.payload) {
-      os.attribute("payload_id",
-                   utohexstr(extra.payload.hi, true, 16) + utohexstr(extra.payload.lo, true, 16));
-      if (payload != Payload::None) {
-        size_t limit = payload == Payload::Preview ? previewBytes : maxJsonPayload;
-        os.attribute("payload", toHex(content.take_front(limit), /*LowerCase=*/true));
-        os.attribute("payload_truncated", content.size() > limit);
-      }
-    }
-  });
 }
 
 } // namespace tapeback

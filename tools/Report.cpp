@@ -32,8 +32,7 @@ std::string hex(uint64_t value) {
   return "0x" + utohexstr(value, /*LowerCase=*/true);
 }
 
-//===-- Standard output
-//----------------------------------------------------------------------------------------===//
+//===-- Standard output ---------------------------------------------------------------------------===//
 
 bool standardOutputGone() {
   return outs().has_error();
@@ -50,8 +49,7 @@ bool flushStandardOutput(std::string &why) {
   return false;
 }
 
-//===-- Report
-//-------------------------------------------------------------------------------------------------===//
+//===-- Report ------------------------------------------------------------------------------------===//
 
 Report::Report(StringRef verb, bool json) : verb(verb), wantsJson(json) {
   begin();
@@ -125,8 +123,7 @@ int Report::fail(Error error) {
   return fail(toFailure(std::move(error)));
 }
 
-//===-- The contract's objects
-//---------------------------------------------------------------------------------===//
+//===-- The contract's objects --------------------------------------------------------------------===//
 
 void writePlace(json::OStream &os, const Place &place) {
   os.attribute("device", int64_t(place.device));

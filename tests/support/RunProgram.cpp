@@ -261,8 +261,7 @@ std::string buildProgram(const std::string &name) {
   return std::string(TAPEBACK_BINARY_DIR "/bin/") + name;
 }
 
-//===-- Files
-//--------------------------------------------------------------------------------------------------===//
+//===-- Files -------------------------------------------------------------------------------------===//
 
 ScratchDirectory::ScratchDirectory() {
   std::string pattern = (std::filesystem::temp_directory_path() / "tapeback-test-XXXXXX").string();
