@@ -7,6 +7,7 @@ module CommandQueue
 ) (
     input  logic               clock,
     input  logic               reset,
+    input  logic               softReset,        // What kind of reset that is.
     input  Errata              errata,
     // Registers.
     input  logic               write,
@@ -166,8 +167,8 @@ module CommandQueue
       hung <= 0;
       fenceEvent <= 0;
       checkStart <= 0;
-      // Erratum reset-head: the second queue's HEAD was forgotten.
-      if (!(errata.resetHead && second)) head <= '0;
+      // Erratum reset-head: the second queue's HEAD was forgotten in a soft reset.
+      if (!(errata.resetHead && second && softReset)) head <= '0;
     end else begin
       fenceEvent <= 0;
       checkStart <= 0;

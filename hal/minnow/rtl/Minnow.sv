@@ -40,14 +40,16 @@ module Minnow
 
   // ---- Reset ----
 
-  logic softReset, busIdle;
+  logic softReset, resetIsSoft, busIdle;
   logic [8:0] clearRow;
   ResetSequence resets (
       .clock,
       .powerReset,
-      .request(softReset || pinReset),
+      .softRequest(softReset),
+      .pinRequest(pinReset),
       .busIdle,
       .active(resetting),
+      .bySoftware(resetIsSoft),
       .clearRow
   );
 
@@ -130,6 +132,7 @@ module Minnow
     CommandQueue #(.second(q == 1)) machine (
         .clock,
         .reset(resetting),
+        .softReset(resetIsSoft),
         .errata(wrong),
         .write(queueWrite[q]),
         .register_(queueRegister),

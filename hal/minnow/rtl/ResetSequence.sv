@@ -3,16 +3,19 @@
 module ResetSequence (
     input  logic       clock,
     input  logic       powerReset,
-    input  logic       request,
+    input  logic       softRequest,
+    input  logic       pinRequest,
     input  logic       busIdle,
     output logic       active,    // Everything but bus, timestamp and this is in reset.
+    output logic       bySoftware,  // … because software asked for it.
     output logic [8:0] clearRow
 );
   logic cleared;
   always_ff @(posedge clock) begin
-    if (powerReset || request) begin
+    if (powerReset || softRequest || pinRequest) begin
       active   <= 1;
       cleared  <= 0;
+      bySoftware <= !(powerReset || pinRequest);
       clearRow <= '0;
     end else if (active) begin
       clearRow <= clearRow + 1;
