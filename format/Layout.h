@@ -33,6 +33,9 @@ constexpr std::array<uint8_t, 8> tailMagic = {'T', 'A', 'P', 'E', '-', 'E', 'N',
 constexpr uint32_t maxRawBytes = 64u << 20;
 constexpr uint32_t maxPacketsPerBlock = 1u << 19;
 constexpr uint64_t maxBlobBytes = 1ull << 30;
+/// Raw bytes of all Device blocks of a tape together, and of all Trigger blocks: readers keep them in memory.
+constexpr uint64_t maxTableBytes = 256ull << 20;
+constexpr uint64_t maxTriggerBytes = 256ull << 20;
 
 enum class BlockType : uint16_t {
   Manifest = 1,

@@ -50,8 +50,9 @@ private:
 
 class Recovery {
 public:
-  Recovery(InputFile file, ScanResult scan)
-      : scan(std::move(scan)), source(std::move(file), this->scan.tapeTag, maxRawBytes, true) {}
+  Recovery(InputFile file, ScanResult scan, RecoverOptions options)
+      : options(options), scan(std::move(scan)),
+        source(std::move(file), this->scan.tapeTag, maxRawBytes, true) {}
   llvm::Expected<RecoverReport> run(llvm::StringRef out);
 
 private:
@@ -85,6 +86,7 @@ private:
 
   static constexpr size_t maxNotes = 200;
 
+  RecoverOptions options;
   ScanResult scan;
   BlockSource source;
   std::unique_ptr<TapeWriter> writer;
@@ -98,6 +100,7 @@ private:
   uint64_t nextSequence = 0, oldPackets = 0, oldWindows = 0; ///< What the next block should say.
   BlockOrder order;
   size_t devices = 0, spaces = 1, clocks = 1;
+  uint64_t tableBytes = 0, triggerBytes = 0;
   Renumbering renumbering;
   uint64_t lastTime = 0;      ///< Of the packet kept last.
   uint64_t lastLoss = noLink; ///< Its ordinal on the new tape.
@@ -153,10 +156,11 @@ llvm::Error Recovery::createWriter(llvm::StringRef out) {
   Manifest manifest;
   if (llvm::Error error = readEnd(manifest))
     return error;
-  WriterOptions options;
-  options.maxWindowPackets = ~uint64_t(0); // Windows are as they were.
-  options.partialPath = partialOf(out);
-  llvm::Expected<std::unique_ptr<TapeWriter>> created = TapeWriter::create(out, manifest, options);
+  WriterOptions writing;
+  writing.maxWindowPackets = ~uint64_t(0); // Windows are as they were.
+  writing.partialPath = partialOf(out);
+  writing.syncOnFinish = options.syncOnFinish;
+  llvm::Expected<std::unique_ptr<TapeWriter>> created = TapeWriter::create(out, manifest, writing);
   if (!created)
     return created.takeError();
   writer = std::move(*created);
@@ -236,6 +240,10 @@ llvm::Error Recovery::takeTables() {
   llvm::Expected<TableRows> rows = decodeTables(block.raw, source.where(block));
   if (!rows)
     return unreadable(rows.takeError());
+  // Rows made up for lost ones have to fit too.
+  tableBytes += block.raw.size();
+  if (tableBytes > maxTableBytes / 2)
+    return unreadable(badMessage("the tables of this tape are larger than they may be", source.where(block)));
   if (llvm::Error error = fillTables(rows->firstDevice, rows->firstSpace, rows->firstClock))
     return error;
   // Rows below what is there already could only come from a forged block: the names stay.
@@ -371,6 +379,10 @@ llvm::Error Recovery::takeTrigger() {
   llvm::Expected<TriggerRow> trigger = decodeTrigger(block.raw, source.where(block));
   if (!trigger)
     return unreadable(trigger.takeError());
+  triggerBytes += block.raw.size();
+  if (triggerBytes > maxTriggerBytes)
+    return unreadable(
+        badMessage("the triggers of this tape are larger than they may be", source.where(block)));
   const std::optional<uint64_t> packet = renumbering.find(trigger->packet);
   if (!packet && lastLoss == noLink) {
     note(source.where(block) + ": the trigger's packet is lost");
@@ -468,8 +480,8 @@ llvm::Expected<RecoverReport> Recovery::run(llvm::StringRef out) {
 }
 
 /// The input was whole: a copy of it.
-llvm::Expected<RecoverReport> copyTape(const InputFile &in, const VerifyReport &verified,
-                                       llvm::StringRef out) {
+llvm::Expected<RecoverReport> copyTape(const InputFile &in, const VerifyReport &verified, llvm::StringRef out,
+                                       bool sync) {
   llvm::Expected<OutputFile> file = OutputFile::create(out, partialOf(out));
   if (!file)
     return file.takeError();
@@ -484,7 +496,7 @@ llvm::Expected<RecoverReport> copyTape(const InputFile &in, const VerifyReport &
     offset += chunk.size();
   }
   if (!error)
-    error = file->publish(true);
+    error = file->publish(sync);
   if (error) {
     file->discard();
     return error;
@@ -505,7 +517,7 @@ bool isSameFile(llvm::StringRef a, llvm::StringRef b) {
 
 } // namespace
 
-llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef out) {
+llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef out, RecoverOptions options) {
   if (isSameFile(in, out))
     return failUsage("same-file", "input and output are the same file", out.str(),
                      "Recover into another file, and keep the damaged one.");
@@ -514,13 +526,13 @@ llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef ou
     return file.takeError();
   llvm::Expected<VerifyReport> verified = verifyTape(in);
   if (verified)
-    return copyTape(*file, *verified, out);
+    return copyTape(*file, *verified, out, options.syncOnFinish);
   // Not whole, then. What is wrong will be said in the report, place by place.
   llvm::consumeError(verified.takeError());
   llvm::Expected<ScanResult> scan = scanForBlocks(*file);
   if (!scan)
     return scan.takeError();
-  return Recovery(std::move(*file), std::move(*scan)).run(out);
+  return Recovery(std::move(*file), std::move(*scan), options).run(out);
 }
 
 } // namespace tapeback

@@ -6,7 +6,10 @@
 
 namespace tapeback {
 
-const char *TapeTables::append(TableRows rows) {
+const char *TapeTables::append(TableRows rows, uint64_t blockRawBytes) {
+  rawBytes += blockRawBytes;
+  if (rawBytes > maxTableBytes)
+    return "the tables of this tape are larger than they may be";
   if (rows.firstDevice != devices.size() || rows.firstSpace != spaces.size() ||
       rows.firstClock != clocks.size())
     return "the rows of this table do not follow those before";

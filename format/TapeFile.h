@@ -13,8 +13,10 @@ struct TapeTables {
   std::vector<std::string> spaces{"memory"};
   std::vector<TapeClock> clocks{{"host-monotonic"}};
 
-  /// nullptr, or why the rows cannot be appended.
-  const char *append(TableRows rows);
+  uint64_t rawBytes = 0; ///< Of the blocks that the rows came from.
+
+  /// nullptr, or why the rows of a block of `blockRawBytes` cannot be appended.
+  const char *append(TableRows rows, uint64_t blockRawBytes);
 };
 
 /// Opens the file, checks its header and its end, and reads the footer. No other block is touched.

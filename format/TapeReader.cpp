@@ -15,7 +15,8 @@ class Reader final : public TapeReader {
 public:
   Reader(TapeFile opened, const ReaderOptions &options)
       : tape(std::move(opened)), index(tape.source, indexPartsKept),
-        blobs(tape.source, index, options.blobCacheBytes, options.verifyHashes) {}
+        blobs(tape.source, index, options.blobCacheBytes, options.verifyHashes),
+        maxReadPackets(options.maxReadPackets) {}
 
   llvm::Error start();
 
@@ -49,11 +50,14 @@ private:
   llvm::Error decodeBlock(const PacketBlockRow &row, PacketBatch &batch);
   llvm::Error checkReferences(const PacketBatch &batch, const std::string &where) const;
   llvm::Error cacheBlockOf(uint64_t packet);
+  /// The packets are known to be there.
+  llvm::Error collect(uint64_t first, uint64_t count, PacketBatch &batch);
   static void appendSlice(const PacketBatch &from, size_t first, size_t count, PacketBatch &to);
 
   TapeFile tape;
   IndexReader index;
   BlobCache blobs;
+  uint64_t maxReadPackets;
   Manifest theManifest;
   TapeTables tables;
   Outcome theOutcome;
@@ -80,7 +84,7 @@ llvm::Error Reader::readTables() {
     llvm::Expected<TableRows> rows = decodeTables(block.raw, tape.source.where(block));
     if (!rows)
       return rows.takeError();
-    if (const char *fault = tables.append(std::move(*rows)))
+    if (const char *fault = tables.append(std::move(*rows), block.raw.size()))
       return badMessage(fault, tape.source.where(block));
   }
   return llvm::Error::success();
@@ -189,6 +193,16 @@ llvm::Error Reader::readPackets(uint64_t first, uint64_t count, PacketBatch &bat
   batch.firstOrdinal = first;
   if (first > summary().packets || count > summary().packets - first)
     return outOfRange("packet", first > summary().packets ? first : first + count - 1, summary().packets);
+  if (count > maxReadPackets)
+    return failUsage("range-too-large",
+                     "a range of " + std::to_string(count) + " packets is more than is read at once",
+                     "packet " + std::to_string(first), "Read it in parts.");
+  return collect(first, count, batch);
+}
+
+llvm::Error Reader::collect(uint64_t first, uint64_t count, PacketBatch &batch) {
+  batch.clear();
+  batch.firstOrdinal = first;
   for (uint64_t next = first; next < first + count;) {
     if (llvm::Error error = cacheBlockOf(next)) {
       batch.clear();
@@ -226,7 +240,7 @@ llvm::Error Reader::readBlockFrom(uint64_t first, PacketBatch &batch) {
       batch.clear();
     return error;
   }
-  return readPackets(first, row->packetCount - (first - row->firstPacket), batch);
+  return collect(first, row->packetCount - (first - row->firstPacket), batch);
 }
 
 llvm::Expected<Keyframe> Reader::keyframe(uint64_t n) {
@@ -242,9 +256,13 @@ llvm::Expected<Keyframe> Reader::keyframe(uint64_t n) {
 
 llvm::Expected<std::vector<TapeReader::TriggerRecord>> Reader::triggers() {
   std::vector<TriggerRecord> result;
+  uint64_t bytes = 0;
   for (uint64_t offset : tape.footer.triggers) {
     if (llvm::Error error = tape.source.read(offset, block, BlockType::Trigger))
       return error;
+    bytes += block.raw.size();
+    if (bytes > maxTriggerBytes)
+      return badMessage("the triggers of this tape are larger than they may be", tape.source.where(block));
     llvm::Expected<TriggerRow> row = decodeTrigger(block.raw, tape.source.where(block));
     if (!row)
       return row.takeError();

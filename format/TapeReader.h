@@ -12,6 +12,7 @@ namespace tapeback {
 struct ReaderOptions {
   bool verifyHashes = true; ///< Check each block's hash when it is read.
   uint64_t maxBlockRawBytes = 64u << 20;
+  uint64_t maxReadPackets = 1u << 22;  ///< More than that in one call (a hostile window) is refused.
   uint64_t blobCacheBytes = 64u << 20; ///< Decoded blob blocks kept; least recently used goes first.
 };
 
@@ -39,7 +40,8 @@ public:
   /// Random access; n is out of range → Usage failure.
   virtual llvm::Expected<WindowInfo> window(uint64_t n) = 0;
   virtual llvm::Expected<uint64_t> windowOfPacket(uint64_t packet) = 0;
-  /// Replaces `batch` by exactly the packets [first, first+count), whatever blocks they lie in.
+  /// Replaces `batch` by exactly the packets [first, first+count), whatever blocks they lie in. More than
+  /// ReaderOptions::maxReadPackets: code range-too-large; long ranges are read with readBlockFrom.
   virtual llvm::Error readPackets(uint64_t first, uint64_t count, PacketBatch &batch) = 0;
   virtual llvm::Error readWindow(uint64_t n, PacketBatch &batch) = 0;
   /// Sequential: the block of packets that contains packet `first`, from `first` on. Empty batch at the end.
@@ -83,6 +85,10 @@ struct RecoverReport {
   std::vector<std::string> notes; ///< One per damaged place, with file offset.
   bool lostAnything() const { return blocksLost || packetsLost || payloadsLost || unknownLoss; }
 };
-llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef out);
+struct RecoverOptions {
+  bool syncOnFinish = true; ///< As WriterOptions::syncOnFinish.
+};
+llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef out,
+                                          RecoverOptions options = {});
 
 } // namespace tapeback

@@ -118,7 +118,8 @@ private:
   // Tables: rows not yet written, and how many ids were given out.
   TableRows pending;
   uint32_t devices = 0, spaces = 1, clocks = 1;
-  uint32_t deviceLimit = 1; ///< Device 0 may be spoken of before any was opened.
+  uint64_t tableBytes = 0, triggerBytes = 0; ///< Raw, written so far.
+  uint32_t deviceLimit = 1;                  ///< Device 0 may be spoken of before any was opened.
 
   // The open block of packets.
   PacketEncoder encoder;
@@ -234,7 +235,10 @@ llvm::Error Writer::writeTables() {
   footer.tables.push_back(blocks.offset());
   const auto items =
       static_cast<uint32_t>(pending.devices.size() + pending.spaces.size() + pending.clocks.size());
-  llvm::Error error = encodeTables(buffer, pending, [&](llvm::ArrayRef<uint8_t> raw) {
+  llvm::Error error = encodeTables(buffer, pending, [&](llvm::ArrayRef<uint8_t> raw) -> llvm::Error {
+    tableBytes += raw.size();
+    if (tableBytes > maxTableBytes)
+      return failUsage("too-many", "the descriptions of the tape's devices are larger than 256 MiB together");
     return writeBlock(BlockType::Device, raw, items);
   });
   pending = TableRows();
@@ -442,7 +446,10 @@ llvm::Error Writer::trigger(uint64_t packet, llvm::StringRef text) {
   if (llvm::Error error = stick(writePackets()))
     return error;
   footer.triggers.push_back(blocks.offset());
-  return stick(encodeTrigger(buffer, {packet, text.str()}, [&](llvm::ArrayRef<uint8_t> raw) {
+  return stick(encodeTrigger(buffer, {packet, text.str()}, [&](llvm::ArrayRef<uint8_t> raw) -> llvm::Error {
+    triggerBytes += raw.size();
+    if (triggerBytes > maxTriggerBytes)
+      return failUsage("too-many", "the texts of the tape's triggers are larger than 256 MiB together");
     return writeBlock(BlockType::Trigger, raw, 1);
   }));
 }

@@ -57,7 +57,7 @@ private:
   std::vector<WindowEnd> ends;
   WindowInfo window; ///< The open one.
   TapeSummary found; ///< What the footer should say.
-  uint64_t packetBlocks = 0;
+  uint64_t packetBlocks = 0, triggerBytes = 0;
   size_t tablesSeen = 0, triggersSeen = 0, partsSeen = 0, knownPartsSeen = 0;
 
   BlobRow large; ///< A content in several pieces that is not complete yet, if largeOpen.
@@ -122,7 +122,7 @@ llvm::Error Verifier::checkTables() {
   llvm::Expected<TableRows> rows = decodeTables(block.raw, tape.source.where(block));
   if (!rows)
     return rows.takeError();
-  if (const char *what = tables.append(std::move(*rows)))
+  if (const char *what = tables.append(std::move(*rows), block.raw.size()))
     return fault("bad-message", what);
   return llvm::Error::success();
 }
@@ -282,6 +282,9 @@ llvm::Error Verifier::checkTrigger() {
   llvm::Expected<TriggerRow> trigger = decodeTrigger(block.raw, tape.source.where(block));
   if (!trigger)
     return trigger.takeError();
+  triggerBytes += block.raw.size();
+  if (triggerBytes > maxTriggerBytes)
+    return fault("bad-message", "the triggers of this tape are larger than they may be");
   if (trigger->packet >= found.packets)
     return fault("bad-reference", "the trigger names a packet that does not come before it");
   return llvm::Error::success();

@@ -52,7 +52,7 @@ std::string tryAll(const Specimen &specimen, const Bytes &bytes) {
     llvm::consumeError(reader.takeError());
   }
   const std::string out = specimen.directory.file("out.tape");
-  llvm::Expected<RecoverReport> report = recoverTape(file.path(), out);
+  llvm::Expected<RecoverReport> report = recoverTape(file.path(), out, {.syncOnFinish = false});
   if (report)
     CHECK_MESSAGE(codeOf(verifyTape(out)) == "", "what was recovered does not verify");
   else

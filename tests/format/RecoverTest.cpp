@@ -116,7 +116,7 @@ struct Specimen {
   std::string file(const std::string &name) const { return directory.file(name); }
   RecoverReport recover(const Bytes &damaged) {
     writeFile(file("bad.tape"), damaged);
-    return expectValue(recoverTape(file("bad.tape"), file("out.tape")));
+    return expectValue(recoverTape(file("bad.tape"), file("out.tape"), {.syncOnFinish = false}));
   }
   TemporaryDirectory directory;
   Session session;
@@ -156,7 +156,8 @@ TEST_CASE("a tape cut anywhere gives back all whole blocks before the cut") {
     const Bytes damaged(specimen.bytes.begin(), specimen.bytes.begin() + static_cast<std::ptrdiff_t>(cut));
     if (cut < tape.blocks[1].oldOffset) {
       writeFile(specimen.file("bad.tape"), damaged);
-      const std::string code = codeOf(recoverTape(specimen.file("bad.tape"), specimen.file("out.tape")));
+      const std::string code =
+          codeOf(recoverTape(specimen.file("bad.tape"), specimen.file("out.tape"), {.syncOnFinish = false}));
       CHECK((code == "nothing-to-recover" || code == "not-a-tape"));
       continue;
     }
@@ -324,8 +325,8 @@ TEST_CASE("a large content loses a piece: it is lost as a whole, and its packets
     damaged = readFile(path);
     damaged[pieces[hit]->oldOffset + sizeof(BlockHeader)] ^= 1;
     writeFile(directory.file("bad.tape"), damaged);
-    const RecoverReport report =
-        expectValue(recoverTape(directory.file("bad.tape"), directory.file("out.tape")));
+    const RecoverReport report = expectValue(
+        recoverTape(directory.file("bad.tape"), directory.file("out.tape"), {.syncOnFinish = false}));
     CHECK(report.payloadsLost == 1);
     CHECK(report.lostAnything());
     CHECK(expectRecovered(directory.file("out.tape"), session).kept == 3);
@@ -353,8 +354,8 @@ TEST_CASE("a tape inside a tape is not mistaken for it") {
     if (!header)
       damaged[0] ^= 1;
     writeFile(directory.file("bad.tape"), damaged);
-    const RecoverReport report =
-        expectValue(recoverTape(directory.file("bad.tape"), directory.file("out.tape")));
+    const RecoverReport report = expectValue(
+        recoverTape(directory.file("bad.tape"), directory.file("out.tape"), {.syncOnFinish = false}));
     CHECK(report.packetsKept == 1);
     CHECK(report.payloadsLost == 1);
     CHECK(expectValue(verifyTape(directory.file("out.tape"))).packets == 1);
@@ -389,7 +390,8 @@ TEST_CASE("blocks of later versions are carried along, contents of forged ones a
 TEST_CASE("what a killed writer left is recovered under the name the tape would have had") {
   Specimen specimen;
   writeFile(specimen.file("run.tape.partial"), Bytes(specimen.bytes.begin(), specimen.bytes.end() - 3000));
-  expectValue(recoverTape(specimen.file("run.tape.partial"), specimen.file("run.tape")));
+  expectValue(
+      recoverTape(specimen.file("run.tape.partial"), specimen.file("run.tape"), {.syncOnFinish = false}));
   expectRecovered(specimen.file("run.tape"), specimen.session);
   CHECK(readFile(specimen.file("run.tape.partial")).size() == specimen.bytes.size() - 3000);
 }
@@ -399,7 +401,7 @@ TEST_CASE("what cannot be recovered is refused, and leaves nothing") {
   const std::string out = specimen.file("out.tape");
   auto refused = [&](const Bytes &bytes) {
     writeFile(specimen.file("bad.tape"), bytes);
-    const std::string code = codeOf(recoverTape(specimen.file("bad.tape"), out));
+    const std::string code = codeOf(recoverTape(specimen.file("bad.tape"), out, {.syncOnFinish = false}));
     CHECK(::access(out.c_str(), F_OK) != 0);
     CHECK(::access((out + ".recover.partial").c_str(), F_OK) != 0);
     return code;
@@ -410,10 +412,12 @@ TEST_CASE("what cannot be recovered is refused, and leaves nothing") {
   ForgedTape newer(specimen.bytes);
   newer.header.minimumReader = tapeReaderVersion + 1;
   CHECK(refused(newer.assemble()) == "newer-version");
-  CHECK(codeOf(recoverTape(specimen.file("missing.tape"), out)) == "no-such-file");
+  CHECK(codeOf(recoverTape(specimen.file("missing.tape"), out, {.syncOnFinish = false})) == "no-such-file");
   writeFile(specimen.file("bad.tape"), specimen.bytes);
-  CHECK(codeOf(recoverTape(specimen.file("bad.tape"), specimen.file("bad.tape"))) == "same-file");
-  CHECK(codeOf(recoverTape(specimen.file("bad.tape"), specimen.file("no/such/out.tape"))) == "cannot-create");
+  CHECK(codeOf(recoverTape(specimen.file("bad.tape"), specimen.file("bad.tape"), {.syncOnFinish = false})) ==
+        "same-file");
+  CHECK(codeOf(recoverTape(specimen.file("bad.tape"), specimen.file("no/such/out.tape"),
+                           {.syncOnFinish = false})) == "cannot-create");
 }
 
 TEST_CASE("headers forged to make the scan slow are given up, not hashed for ever") {

@@ -127,6 +127,42 @@ TEST_CASE("contents: none, one byte, above a block, above a piece, twice") {
   }
 }
 
+TEST_CASE("what readers keep in memory is bounded") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a.tape");
+  auto writer = expectValue(TapeWriter::create(path, Manifest(), SessionOptions::fixedOptions()));
+  DeviceRecord device;
+  device.description = std::string(7'000'000, ' ');
+  std::string code;
+  for (int i = 0; i < 60 && code.empty(); ++i)
+    code = codeOf(writer->addDevice(device));
+  CHECK(code == "too-many");
+  writer->discard();
+  writer = expectValue(TapeWriter::create(path, Manifest(), SessionOptions::fixedOptions()));
+  expectSuccess(writer->append(Packet()));
+  const std::string text(60'000'000, ' ');
+  code.clear();
+  for (int i = 0; i < 6 && code.empty(); ++i)
+    code = codeOf(writer->trigger(0, text));
+  CHECK(code == "too-many");
+  writer->discard();
+
+  // Packets that hardly take room on the tape, in one window.
+  WriterOptions options = SessionOptions::fixedOptions();
+  options.maxWindowPackets = ~uint64_t(0);
+  writer = expectValue(TapeWriter::create(path, Manifest(), options));
+  for (int i = 0; i < 20'000; ++i)
+    expectSuccess(writer->append(Packet()));
+  expectValue(writer->finish(Outcome()));
+  ReaderOptions few;
+  few.maxReadPackets = 19'999;
+  auto reader = expectValue(TapeReader::open(path, few));
+  PacketBatch batch;
+  CHECK(codeOf(reader->readWindow(0, batch)) == "range-too-large");
+  expectSuccess(reader->readPackets(1, 19'999, batch));
+  CHECK(batch.packets.size() == 19'999);
+}
+
 TEST_CASE("a window ends at the limit of packets, and may end after its block was written") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("a.tape");
