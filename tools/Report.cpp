@@ -88,6 +88,16 @@ void Report::warn(StringRef message) {
   errs() << "tapeback " << verb << ": warning: " << message << "\n";
 }
 
+void Report::verdict(int exitCode, const std::optional<Signature> &signature) {
+  const char *name = exitCode == 0   ? "match"
+                     : exitCode == 1 ? "divergence"
+                     : exitCode == 5 ? "incomplete"
+                                     : "error";
+  stream->attribute("verdict", name);
+  stream->attribute("reproduced", nullptr);
+  writeSignature(*stream, "signature", signature);
+}
+
 void Report::error(const Failure &failure) {
   printFailure(failure);
   stream->attributeObject("error", [&] {
@@ -112,9 +122,8 @@ int Report::finish(int exitCode) {
 
 int Report::fail(const Failure &failure) {
   begin();
-  stream->attribute("verdict", "error");
-  stream->attribute("reproduced", nullptr);
-  stream->attribute("signature", nullptr);
+  // Whatever the exit code is: a failure is no verdict about a comparison.
+  verdict(/*exitCode=*/2);
   error(failure);
   return finish(exitCodeOf(failure));
 }

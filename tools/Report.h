@@ -36,6 +36,9 @@ public:
     stream->flush();
     return buffer.size();
   }
+  /// The three attributes that every object carries, for verbs whose verdict follows from their exit code: 0
+  /// "match", 1 "divergence", 5 "incomplete", others "error".
+  void verdict(int exitCode, const std::optional<Signature> &signature = std::nullopt);
   /// Adds the contract's "error" attribute to the object and prints the failure to standard error: for verbs
   /// that have results beside the error. The caller passes exitCodeOf(failure) to finish().
   void error(const Failure &failure);

@@ -45,6 +45,15 @@ inline JsonResult runJson(std::vector<std::string> args, const RunOptions &optio
   result.object = std::move(*object);
   llvm::StringRef head = llvm::StringRef(result.run.out).ltrim("{ \n");
   CHECK_MESSAGE(head.starts_with("\"schema\": \"tapeback." + verb + "/1\""), result.run);
+  // The verdict goes with the exit code.
+  std::string verdict = result.text("verdict");
+  CHECK_MESSAGE((verdict == "match"        ? result.run.exit == 0
+                 : verdict == "divergence" ? result.run.exit == 1
+                 : verdict == "incomplete" ? result.run.exit == 5
+                                           : verdict == "error" && result.run.exit > 1),
+                result.run);
+  CHECK(result.object.get("reproduced"));
+  CHECK(result.object.get("signature"));
   const llvm::json::Object *error = result.at("error");
   CHECK_MESSAGE((error != nullptr) == llvm::StringRef(result.run.err).contains(": error: "), result.run);
   if (error) {

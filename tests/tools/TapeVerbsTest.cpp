@@ -51,6 +51,13 @@ std::vector<int64_t> dumped(const std::string &path, std::vector<std::string> ar
   return ordinals;
 }
 
+/// The first of the packets that a `dump --json` listed.
+json::Object firstPacket(const JsonResult &result) {
+  const json::Array *packets = result.object.getArray("packets");
+  REQUIRE_MESSAGE((packets && !packets->empty()), result.run);
+  return *packets->front().getAsObject();
+}
+
 using Ordinals = std::vector<int64_t>;
 
 Ordinals steps(std::initializer_list<uint64_t> wanted, unsigned operations = 3) {
@@ -150,7 +157,7 @@ TEST_CASE("dump names registers, fields, activities and interrupts from the tape
   CHECK(StringRef(runTapeback({"dump", sample.path(), "--kind", "oracle"}).out)
             .contains("FAILED: 0x80, expected 0x81"));
   JsonResult one = runJson({"dump", sample.path(), "--range", "p4"});
-  const json::Object *packet = (*one.object.getArray("packets"))[0].getAsObject();
+  const json::Object shown = firstPacket(one), *packet = &shown;
   CHECK(packet->getString("kind") == "register-read");
   CHECK(packet->getString("register") == "STATUS");
   CHECK(packet->getString("space") == "bar0");
@@ -269,7 +276,7 @@ TEST_CASE("dump shows payloads as much as asked") {
   auto memoryWrite = [&](const char *how) {
     JsonResult result = runJson({"dump", sample.path(), "--range", "p6", "--payload", how});
     CHECK_MESSAGE(result.run.exited(0), result.run);
-    return json::Object(*(*result.object.getArray("packets"))[0].getAsObject());
+    return firstPacket(result);
   };
   CHECK(memoryWrite("none").get("payload") == nullptr);
   CHECK(memoryWrite("none").getInteger("length") == 40);

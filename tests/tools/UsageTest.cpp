@@ -239,6 +239,18 @@ TEST_CASE("an argument that starts with @ is never read as a file of arguments")
   }
 }
 
+TEST_CASE("what follows -- is the recorded program's, unread and unchanged") {
+  ScratchDirectory scratch;
+  writeWholeFile(scratch.file("words"), "expanded");
+  RunOptions options;
+  options.directory = scratch.path();
+  RunResult result = runTapeback({"record", "--target", "null:", "-o", "a.tape", "--", "/bin/echo", "@words",
+                                  "--json", "--help", "--", "-o"},
+                                 options);
+  CHECK_MESSAGE(result.exited(0), result);
+  CHECK_MESSAGE(StringRef(result.out + result.err).contains("@words --json --help -- -o\n"), result);
+}
+
 TEST_CASE("standard descriptors that are closed are not taken for files") {
   ScratchDirectory scratch;
   RunOptions closed;

@@ -208,6 +208,7 @@ int runDevice(ArrayRef<const char *> args) {
   }
   if (report.json()) {
     json::OStream &os = report.object();
+    report.verdict(0);
     os.attribute("file", json::fixUTF8(text->name));
     os.attribute("valid", true);
     os.attribute("name", description->name);

@@ -88,6 +88,7 @@ int dumpObject(Report &report, TapeReader &reader, const TapeRange &range, Packe
                PacketPrinter &printer, uint64_t limit, StringRef path) {
   constexpr uint64_t maxBytes = 64u << 20;
   json::OStream &os = report.object();
+  report.verdict(0);
   os.attribute("tape", json::fixUTF8(path));
   os.attribute("root", toHex(reader.summary().root));
   std::optional<uint64_t> next;

@@ -272,7 +272,6 @@ void jsonOutcome(json::OStream &os, const Outcome &outcome) {
     os.attribute("signal",
                  outcome.programSignal ? json::Value(*outcome.programSignal) : json::Value(nullptr));
   });
-  writeSignature(os, "signature", outcome.signature);
 }
 
 void jsonContents(json::OStream &os, TapeReader &reader, const Counts *counts,
@@ -342,6 +341,7 @@ int runInfo(ArrayRef<const char *> args) {
       return report.fail(std::move(error));
   if (report.json()) {
     json::OStream &os = report.object();
+    report.verdict(0, reader.outcome().signature);
     jsonTape(os, path, reader);
     jsonOutcome(os, reader.outcome());
     jsonContents(os, reader, counts ? &*counts : nullptr, keyframes);

@@ -37,6 +37,8 @@ void writeText(raw_ostream &os, StringRef in, StringRef out, const RecoverReport
   line("blocks  ", recovered.blocksGood, "lost", recovered.blocksLost);
   line("windows ", recovered.windowsKept, "lost", recovered.windowsLost);
   line("packets ", recovered.packetsKept, "lost", recovered.packetsLost);
+  if (recovered.payloadsLost)
+    os << "  " << recovered.payloadsLost << " packets were kept without the memory contents they refer to\n";
   if (recovered.unknownLoss)
     os << "  and something that cannot be counted (the end of the tape is missing, or its head)\n";
   if (recovered.indexRebuilt)
@@ -64,6 +66,7 @@ int runRecover(ArrayRef<const char *> args) {
     return report.fail(recovered.takeError());
   if (report.json()) {
     json::OStream &os = report.object();
+    report.verdict(recovered->lostAnything() ? 5 : 0);
     os.attribute("input", json::fixUTF8(in));
     os.attribute("output", json::fixUTF8(out));
     os.attribute("lost_anything", recovered->lostAnything());
@@ -75,6 +78,7 @@ int runRecover(ArrayRef<const char *> args) {
     os.attribute("windows_lost", recovered->windowsLost);
     os.attribute("packets_kept", recovered->packetsKept);
     os.attribute("packets_lost", recovered->packetsLost);
+    os.attribute("payloads_lost", recovered->payloadsLost);
     os.attribute("unknown_loss", recovered->unknownLoss);
     os.attributeArray("notes", [&] {
       for (const std::string &note : recovered->notes)

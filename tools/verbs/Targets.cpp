@@ -162,6 +162,7 @@ int listSchemes(Report &report) {
     });
   };
   if (report.json()) {
+    report.verdict(0);
     os.attributeArray("schemes", [&] {
       for (const TargetScheme &scheme : targetSchemes())
         writeJson(scheme);
@@ -212,6 +213,7 @@ int showTarget(Report &report, StringRef uri) {
   TargetCapabilities can = (*opened)->capabilities();
   if (report.json()) {
     json::OStream &os = report.object();
+    report.verdict(0);
     os.attribute("uri", json::fixUTF8(uri));
     os.attribute("kind", json::fixUTF8(identity.kind));
     os.attribute("name", json::fixUTF8(identity.name));

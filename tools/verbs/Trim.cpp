@@ -112,10 +112,12 @@ int runTrim(ArrayRef<const char *> args) {
   Expected<TrimReport> trimmed = trimTape(**source, out, options);
   if (!trimmed)
     return report.fail(trimmed.takeError());
-  if (report.json())
+  if (report.json()) {
+    report.verdict(0);
     writeJson(report.object(), tape, out, *resolved, *trimmed);
-  else
+  } else {
     writeText(outs(), tape, out, *resolved, *trimmed);
+  }
   return report.finish(0);
 }
 

@@ -40,6 +40,7 @@ int runVerify(ArrayRef<const char *> args) {
   bool asExpected = !root.getNumOccurrences() || wanted.equals_insensitive(actual);
   if (report.json()) {
     json::OStream &os = report.object();
+    report.verdict(asExpected ? 0 : 1);
     os.attribute("tape", json::fixUTF8(path));
     os.attribute("valid", true);
     os.attribute("root", actual);
