@@ -31,7 +31,7 @@ llvm::Expected<DeviceBinding> DeviceBinding::bind(const TapeSource &source, uint
       missing += (missing.empty() ? "" : ", ") + binding.tapeSpaces[i];
   }
   if (missing.empty())
-    return std::move(binding);
+    return binding;
   std::string has;
   for (const TargetSpace &space : target.spaces())
     has += (has.empty() ? "" : ", ") + space.name;

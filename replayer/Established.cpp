@@ -26,8 +26,8 @@ bool holdsState(const RegisterDescription &reg) {
 
 class Walk {
 public:
-  Walk(TapeSource &source, const Description &description, uint16_t device)
-      : source(source), description(description), device(device) {
+  Walk(TapeSource &source, const Description &description, uint16_t device, uint64_t from)
+      : source(source), description(description), device(device), from(from) {
     for (const RestoreStep &step : description.restore)
       if (step.kind == RestoreStep::Kind::Register)
         established.insert(step.reg);
@@ -45,11 +45,17 @@ private:
   TapeSource &source;
   const Description &description;
   uint16_t device;
+  uint64_t from;
   llvm::DenseSet<unsigned> established;
 };
 
 std::optional<std::string> Walk::look(const History &history, uint64_t ordinal, const Packet &packet,
                                       const PacketExtra &extra) {
+  bool refersBack = packet.kind == PacketKind::Oracle || packet.kind == PacketKind::DmaCompletion ||
+                    packet.kind == PacketKind::LateCompletion;
+  if (packet.device == device && refersBack && extra.link < from)
+    return "packet " + std::to_string(ordinal) + " refers to what packet " + std::to_string(extra.link) +
+           " brought before the cut";
   if (packet.device != device || packet.completion != Completion::Done || packet.origin == Origin::Recorder)
     return std::nullopt;
   switch (packet.kind) {
@@ -122,7 +128,7 @@ llvm::Expected<std::optional<std::string>> findUnestablished(TapeSource &source,
   llvm::Expected<std::unique_ptr<History>> history = History::before(source, device, from, /*contents=*/true);
   if (!history)
     return history.takeError();
-  Walk walk(source, *description, device);
+  Walk walk(source, *description, device, from);
   PacketBatch batch;
   for (uint64_t position = from; position < to; position += batch.packets.size()) {
     if (llvm::Error error = source.reader().readBlockFrom(position, batch))

@@ -22,6 +22,7 @@ private:
   llvm::Error chooseStart();
   llvm::Expected<bool> tryKeyframe(uint64_t window, std::string &why);
   llvm::Error checkPrefix();
+  llvm::Expected<std::optional<uint64_t>> findLoss(uint64_t first, uint64_t last);
   llvm::Expected<std::vector<uint64_t>> restorableWindows();
 
   llvm::Error write(TapeWriter &writer);
@@ -70,6 +71,14 @@ llvm::Expected<bool> Trimming::tryKeyframe(uint64_t window, std::string &why) {
   if (!info)
     return info.takeError();
   uint64_t cut = info->firstPacket;
+  llvm::Expected<std::optional<uint64_t>> loss = findLoss(cut, from);
+  if (!loss)
+    return loss.takeError();
+  if (*loss) {
+    why = "window " + std::to_string(window) + ": packets were lost behind it, at packet " +
+          std::to_string(**loss);
+    return false;
+  }
   std::vector<std::unique_ptr<History>> histories;
   for (size_t device = 0; device < source.deviceCount(); ++device) {
     llvm::Expected<std::unique_ptr<History>> history =
@@ -145,29 +154,40 @@ llvm::Expected<std::vector<uint64_t>> Trimming::restorableWindows() {
   return found;
 }
 
-/// A prefix from the very start carries everything, unless something is missing from it.
-llvm::Error Trimming::checkPrefix() {
+/// The first packet of [first, last) at which packets are missing.
+llvm::Expected<std::optional<uint64_t>> Trimming::findLoss(uint64_t first, uint64_t last) {
   PacketBatch batch;
-  for (uint64_t position = 0; position < from; position += batch.packets.size()) {
+  for (uint64_t position = first; position < last; position += batch.packets.size()) {
     if (llvm::Error error = reader.readBlockFrom(position, batch))
       return error;
     if (batch.packets.empty())
       break;
-    for (size_t i = 0; i < batch.packets.size() && position + i < from; ++i) {
+    for (size_t i = 0; i < batch.packets.size() && position + i < last; ++i) {
       const Packet &packet = batch.packets[i];
+      // A recording that begins late says so at its head, behind its keyframes.
       bool atHead =
           packet.address == uint64_t(LossCause::NotRecording) && position + i < source.deviceCount() + 8;
-      if (packet.kind != PacketKind::Loss || !packet.value || atHead)
-        continue;
-      std::string why = report.notes.empty() ? std::string() : " (" + llvm::join(report.notes, "; ") + ")";
-      return failUsage(
-          "not-trimmable",
-          "packets were lost at packet " + std::to_string(position + i) +
-              ", so what comes before the range does not establish its state, and there is no restorable "
-              "keyframe either" +
-              why,
-          "window " + std::to_string(options.firstWindow), "begin the range at an earlier or later window");
+      if (packet.kind == PacketKind::Loss && packet.value && !atHead)
+        return std::optional<uint64_t>(position + i);
     }
+  }
+  return std::optional<uint64_t>();
+}
+
+/// A prefix from the very start carries everything, unless something is missing from it.
+llvm::Error Trimming::checkPrefix() {
+  llvm::Expected<std::optional<uint64_t>> loss = findLoss(0, from);
+  if (!loss)
+    return loss.takeError();
+  if (*loss) {
+    std::string why = report.notes.empty() ? std::string() : " (" + llvm::join(report.notes, "; ") + ")";
+    return failUsage(
+        "not-trimmable",
+        "packets were lost at packet " + std::to_string(**loss) +
+            ", so what comes before the range does not establish its state, and there is no restorable "
+            "keyframe either" +
+            why,
+        "window " + std::to_string(options.firstWindow), "begin the range at an earlier or later window");
   }
   llvm::Expected<StartState> begins = findStartState(source, /*fromReset=*/false);
   if (!begins) {

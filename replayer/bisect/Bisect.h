@@ -18,7 +18,9 @@ struct BisectOptions {
   bool fromReset = false;
   unsigned runs = 2;         ///< Lockstep passes; more than one shows whether an endpoint repeats itself.
   uint64_t maxProbes = 4096; ///< State comparisons of the verification pass.
-  size_t packetsBefore = 8;  ///< Shown before the divergence.
+  /// Packets that may be issued for prefixes when the verification pass would disturb.
+  uint64_t maxPrefixPackets = 1'000'000;
+  size_t packetsBefore = 8; ///< Shown before the divergence.
   std::function<void(const char *stage, uint64_t done, uint64_t total)> progress;
 };
 

@@ -35,6 +35,7 @@ private:
   llvm::Error search();
   llvm::Error searchByPrefixes(unsigned parts);
   llvm::Error verify();
+  llvm::Error verifyByPrefixes(size_t count, unsigned parts);
   llvm::Error localise();
   llvm::Error localiseTail();
   llvm::Expected<std::optional<StateDifference>> lookAt(llvm::ArrayRef<uint64_t> points, size_t *at,
@@ -71,7 +72,9 @@ private:
   bool isFree = false;                ///< Windows and memory can be looked at without side effect.
   std::optional<StateFinding> state;  ///< The earliest boundary at which the states are known to differ.
   std::vector<size_t> sameAtBoundary; ///< Boundaries at which they were found equal.
-  std::vector<Digest> goodDigests, badDigests; ///< Of the first pass.
+  // Of the first pass, to compare the others with.
+  std::vector<Digest> goodDigests, badDigests;
+  std::optional<uint64_t> goodLeftTape; ///< First packet at which the good side was not what was recorded.
 };
 
 } // namespace tapeback

@@ -13,7 +13,6 @@ llvm::Error Bisection::observe() {
 llvm::Error Bisection::observeOnce(unsigned number) {
   Lockstep::Options lockstep;
   lockstep.player = options.player;
-  lockstep.withTape = number == 0;
   llvm::Expected<std::unique_ptr<Lockstep>> started = Lockstep::start(source, endpoints, start, lockstep);
   if (!started)
     return started.takeError();
@@ -56,6 +55,8 @@ llvm::Error Bisection::observeOnce(unsigned number) {
     return error;
   report.goodFailure = run.good.failure;
   report.goodAgainstTape = run.goodAgainstTape();
+  if (report.goodAgainstTape)
+    goodLeftTape = report.goodAgainstTape->place.packet;
   return llvm::Error::success();
 }
 
@@ -108,12 +109,15 @@ void Bisection::compareRuns(const Lockstep &run) {
     return !std::equal(a.begin(), a.begin() + common, b.begin());
   };
   bool good = differs(goodDigests, run.good.digests), bad = differs(badDigests, run.bad.digests);
+  // The window in which a pass stops has no digest, but the good side was compared with the tape up to there.
+  uint64_t reached = run.position();
+  uint64_t now = run.goodAgainstTape() ? run.goodAgainstTape()->place.packet : reached;
+  good |= std::min(now, reached) != std::min(goodLeftTape.value_or(reached), reached);
   const BisectRun &first = report.runs.front(), &last = report.runs.back();
   bool elsewhere =
       first.diverged != last.diverged || first.packet != last.packet || first.offset != last.offset;
   report.goodIntermittent |= good;
-  // The window in which a pass stops has no digest; if only the place differs it is the side that is
-  // suspected anyway.
+  // If only the place differs and the good side did what it did before, it is the bad one.
   report.badIntermittent |= bad || (elsewhere && !good);
 }
 

@@ -160,51 +160,77 @@ bool StateProbe::isWritten(const History &history, const InternalWindow &window,
   return packet.kind != PacketKind::Reset;
 }
 
+/// False, with the reason in the coverage, if one of the targets does not let the window be seen.
+llvm::Expected<bool> StateProbe::readBoth(Lockstep &run, uint16_t device, const InternalWindow &window,
+                                          std::vector<uint8_t> &good, std::vector<uint8_t> &bad) {
+  for (auto [side, bytes] : {std::pair(&run.good, &good), std::pair(&run.bad, &bad)}) {
+    bytes->resize(window.size);
+    llvm::Expected<std::optional<std::string>> reason =
+        reasonInvisible(readWindow(side->player->binding(device), window, *bytes, options.waits));
+    if (!reason)
+      return reason.takeError();
+    if (*reason) {
+      coverage.notVisible[window.name] =
+          std::string(side == &run.good ? "good" : "bad") + " target: " + **reason;
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<uint64_t> StateProbe::firstDifference(const InternalWindow &window, const History *history,
+                                                    llvm::ArrayRef<uint8_t> good,
+                                                    llvm::ArrayRef<uint8_t> bad) const {
+  for (uint64_t at = 0; at < window.size; ++at) {
+    at = uint64_t(std::mismatch(good.begin() + at, good.end(), bad.begin() + at).first - good.begin());
+    if (at == window.size)
+      break;
+    // What nobody wrote and no reset defines may be anything.
+    if (window.reset || !history || isWritten(*history, window, at))
+      return at;
+  }
+  return std::nullopt;
+}
+
 llvm::Expected<std::optional<StateDifference>> StateProbe::compareWindows(Lockstep &run, uint16_t device,
                                                                           const History *history) {
   const Description *description = source.description(device);
   if (!description)
     return std::optional<StateDifference>();
-  DeviceBinding &good = run.good.player->binding(device), &bad = run.bad.player->binding(device);
+  std::vector<uint8_t> good, bad;
   for (const InternalWindow &window : description->windows) {
     if (window.size > maxWindowBytes) {
       coverage.notVisible[window.name] = "larger than what a probe compares";
       continue;
     }
-    std::vector<uint8_t> left(window.size), right(window.size);
-    bool visible = true;
-    for (auto [binding, bytes] : {std::pair(&good, &left), std::pair(&bad, &right)}) {
-      llvm::Expected<std::optional<std::string>> reason =
-          reasonInvisible(readWindow(*binding, window, *bytes, options.waits));
-      if (!reason)
-        return reason.takeError();
-      if (*reason) {
-        coverage.notVisible[window.name] =
-            std::string(binding == &good ? "good" : "bad") + " target: " + **reason;
-        visible = false;
-      }
-    }
+    llvm::Expected<bool> visible = readBoth(run, device, window, good, bad);
     if (!visible)
+      return visible.takeError();
+    if (!*visible)
       continue;
     coverage.windows.insert(window.name);
-    for (uint64_t at = 0; at < window.size; ++at) {
-      auto [l, r] = std::mismatch(left.begin() + at, left.end(), right.begin() + at);
-      at = uint64_t(l - left.begin());
-      if (at == window.size)
-        break;
-      // What nobody wrote and no reset defines may be anything.
-      if (!window.reset && history && !isWritten(*history, window, at))
-        continue;
-      StateDifference difference;
-      difference.kind = StateDifference::Kind::Window;
-      difference.device = device;
-      difference.name = window.name;
-      difference.address = window.base + at;
-      difference.offset = at;
-      difference.good = *l;
-      difference.bad = *r;
-      return std::optional(difference);
+    std::optional<uint64_t> at = firstDifference(window, history, good, bad);
+    if (!at)
+      continue;
+    // Reading back takes a transfer, which may itself go wrong: what differs must differ twice.
+    std::pair<uint8_t, uint8_t> seen(good[*at], bad[*at]);
+    visible = readBoth(run, device, window, good, bad);
+    if (!visible)
+      return visible.takeError();
+    if (!*visible || firstDifference(window, history, good, bad) != at ||
+        seen != std::pair(good[*at], bad[*at])) {
+      ++transients[window.name];
+      continue;
     }
+    StateDifference difference;
+    difference.kind = StateDifference::Kind::Window;
+    difference.device = device;
+    difference.name = window.name;
+    difference.address = window.base + *at;
+    difference.offset = *at;
+    difference.good = good[*at];
+    difference.bad = bad[*at];
+    return std::optional(difference);
   }
   return std::optional<StateDifference>();
 }
@@ -225,7 +251,8 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(Lock
     // A difference that does not stay is a wrong answer, not a wrong state: the lockstep's business.
     constexpr int reads = 3;
     bool differs = true;
-    for (int i = 0; differs && i < reads; ++i) {
+    int i = 0;
+    for (; differs && i < reads; ++i) {
       for (auto [binding, value] : {std::pair(&good, &left), std::pair(&bad, &right)}) {
         llvm::Expected<uint64_t> read = binding->readRegister(reg);
         if (!read)
@@ -235,6 +262,8 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(Lock
       differs = ((left ^ right) & mask) != 0;
     }
     coverage.registers.insert(reg.name);
+    if (!differs && i > 1)
+      ++transients[reg.name];
     if (!differs)
       continue;
     StateDifference difference;

@@ -51,6 +51,10 @@ public:
   llvm::Expected<std::optional<StateDifference>> compare(Lockstep &run, unsigned parts,
                                                          llvm::ArrayRef<const History *> histories);
 
+  /// Differences seen once and not again when looked at a second time: wrong answers, not wrong states. By
+  /// name.
+  std::map<std::string, uint64_t> transients;
+
   /// Both targets of every device show all their windows without side effect.
   static bool isFree(Lockstep &run);
 
@@ -59,6 +63,10 @@ private:
                                                                 const History *history);
   llvm::Expected<std::optional<StateDifference>> compareRegisters(Lockstep &run, uint16_t device);
   llvm::Expected<std::optional<StateDifference>> compareMemory(Lockstep &run, uint16_t device);
+  llvm::Expected<bool> readBoth(Lockstep &run, uint16_t device, const InternalWindow &window,
+                                std::vector<uint8_t> &good, std::vector<uint8_t> &bad);
+  std::optional<uint64_t> firstDifference(const InternalWindow &window, const History *history,
+                                          llvm::ArrayRef<uint8_t> good, llvm::ArrayRef<uint8_t> bad) const;
   bool isWritten(const History &history, const InternalWindow &window, uint64_t offset) const;
 
   TapeSource &source;

@@ -127,11 +127,12 @@ uint8_t *ScriptedTarget::locate(uint64_t iova, uint64_t length) {
 }
 
 void ScriptedTarget::startDma(uint64_t value) {
-  runningDma = dmas++;
   registers[toy::command] = value;
+  bool probing = registers[(value & 2) ? toy::destination : toy::source] < 0x200000;
+  runningDma = probing && !options.faults.countProbes ? ~uint64_t(0) : dmas++;
   if (options.faults.healAtDma == runningDma)
     buffer = goodBuffer;
-  bool hangs = options.faults.hangDma && runningDma >= *options.faults.hangDma;
+  bool hangs = options.faults.hangDma && runningDma != ~uint64_t(0) && runningDma >= *options.faults.hangDma;
   dmaEnds = hangs ? ~uint64_t(0) : now + toy::dmaTime;
 }
 

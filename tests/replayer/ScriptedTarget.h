@@ -46,6 +46,7 @@ struct ToyFaults {
   std::optional<uint64_t> strayWriteAtDma; ///< That DMA also writes a byte elsewhere in mapped memory.
   std::optional<uint64_t> counterError;    ///< Added to counter reads.
   uint64_t skew = 0;                       ///< Added to the noise register: another device of the same kind.
+  bool countProbes = false;                ///< DMA ordinals count those to scratch memory below 0x200000 too.
   bool activeOnlyOnOddRuns = false;        ///< Everything above only in every second target made.
 };
 
