@@ -83,5 +83,11 @@ llvm::Error Target::restore(uint64_t) {
 llvm::Error Target::releaseSnapshot(uint64_t) {
   return unsupportedByTarget(identity(), "has no snapshots");
 }
+llvm::Error Target::beginTrace(llvm::StringRef) {
+  return unsupportedByTarget(identity(), "writes no waveform");
+}
+llvm::Error Target::endTrace() {
+  return unsupportedByTarget(identity(), "writes no waveform");
+}
 
 } // namespace tapeback

@@ -66,6 +66,11 @@ public:
   virtual llvm::Expected<uint64_t> snapshot();
   virtual llvm::Error restore(uint64_t snapshot);
   virtual llvm::Error releaseSnapshot(uint64_t snapshot);
+
+  /// A waveform or log of what follows, written to `path` until endTrace(); one at a time. Takes no device
+  /// time. Usage failure "refused-by-model" if the file cannot be written.
+  virtual llvm::Error beginTrace(llvm::StringRef path);
+  virtual llvm::Error endTrace();
 };
 
 /// Opens "scheme:rest?key=value&key=value". The table of schemes is in TargetTable.cpp; unknown scheme,

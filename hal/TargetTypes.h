@@ -32,6 +32,7 @@ struct TargetCapabilities {
   bool deviceTime = false;
   bool peek = false; ///< Internal windows can be read without side effect and for free.
   bool snapshots = false;
+  bool trace = false; ///< A waveform or log can be written.
   bool answers =
       true; ///< False for null: — reads return nothing that means anything; nothing can be compared.
   unsigned maxSnapshots = 0;

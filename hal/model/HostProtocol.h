@@ -19,10 +19,11 @@
 namespace tapeback::modelhost {
 
 constexpr uint32_t protocolMagic = 0x484d4254; // "TBMH"
-constexpr uint16_t protocolVersion = 1;
+constexpr uint16_t protocolVersion = 2;
 constexpr size_t maxMessageBytes = 128 * 1024;
 constexpr size_t maxChunkBytes = 64 * 1024; ///< Of bulk content in one message.
-constexpr size_t maxTextBytes = 1024;       ///< Of an error text.
+constexpr size_t maxPathBytes = 4096;
+constexpr size_t maxTextBytes = 1024; ///< Of an error text.
 
 /// What a plugin's table may hold; more is refused as absurd.
 constexpr size_t maxNameBytes = 255;
@@ -49,6 +50,8 @@ enum class Command : uint16_t {
   SnapshotRead = 11,  ///< offset u64, size u32 → bytes. The last byte read frees it.
   SnapshotWrite = 12, ///< total u64, offset u64, bytes → nothing. In order, from offset 0.
   SnapshotLoad = 13,  ///< → nothing. Everything must have been written.
+  TraceBegin = 14,    ///< path → nothing.
+  TraceEnd = 15,      ///< → nothing.
 };
 // Table: abiMajor u16, abiMinor u16, capabilities u32, vectors u32, counters u32, name,
 //        facts u32 × (key, value), spaces u32 × (name, size u64), windows u32 × (name, size u64).

@@ -58,6 +58,7 @@ TargetCapabilities ModelTable::targetCapabilities(unsigned maxSnapshots) const {
   can.deviceTime = capabilities & TAPEBACK_MODEL_CAP_DEVICE_TIME;
   can.peek = capabilities & TAPEBACK_MODEL_CAP_PEEK;
   can.snapshots = capabilities & TAPEBACK_MODEL_CAP_SNAPSHOT;
+  can.trace = capabilities & TAPEBACK_MODEL_CAP_TRACE;
   can.maxSnapshots = can.snapshots ? maxSnapshots : 0;
   return can;
 }

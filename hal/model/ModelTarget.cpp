@@ -5,7 +5,9 @@
 #include "hal/model/ModelTable.h"
 #include "hal/model/PluginSearch.h"
 #include "hal/model/tapeback_model.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 
 namespace tapeback {
 namespace {
@@ -56,6 +58,9 @@ public:
   llvm::Expected<uint64_t> snapshot() override;
   llvm::Error restore(uint64_t id) override;
   llvm::Error releaseSnapshot(uint64_t id) override;
+
+  llvm::Error beginTrace(llvm::StringRef path) override;
+  llvm::Error endTrace() override;
 
   pid_t hostProcess() const { return channel.hostProcess(); }
 
@@ -565,6 +570,28 @@ llvm::Error ModelTarget::releaseSnapshot(uint64_t id) {
   snapshotBytes -= found->second.bytes();
   snapshots.erase(found);
   return llvm::Error::success();
+}
+
+// ---- Waveforms
+// ----------------------------------------------------------------------------------------------------
+
+llvm::Error ModelTarget::beginTrace(llvm::StringRef path) {
+  if (!(table.capabilities & TAPEBACK_MODEL_CAP_TRACE))
+    return unsupportedByTarget(self, "writes no waveform");
+  llvm::SmallString<256> absolute(path); // The host process might have another working directory.
+  if (std::error_code ec = llvm::sys::fs::make_absolute(absolute))
+    return failSystem("no-working-directory", ec.message(), path.str());
+  if (path.empty() || path.contains('\0') || absolute.size() > maxPathBytes)
+    return failUsage("bad-trace-path", "this cannot be the path of a waveform", path.str());
+  channel.request(Command::TraceBegin).string(absolute.data(), absolute.size());
+  return callForNothing();
+}
+
+llvm::Error ModelTarget::endTrace() {
+  if (!(table.capabilities & TAPEBACK_MODEL_CAP_TRACE))
+    return unsupportedByTarget(self, "writes no waveform");
+  channel.request(Command::TraceEnd);
+  return callForNothing();
 }
 
 } // namespace

@@ -134,6 +134,8 @@ Session::Status Session::dispatch(Command command, WireReader &request, WireWrit
   case Command::SnapshotRead: return snapshotRead(request, body);
   case Command::SnapshotWrite: return snapshotWrite(request);
   case Command::SnapshotLoad: return snapshotLoad();
+  case Command::TraceBegin: return traceBegin(request);
+  case Command::TraceEnd: return traceEnd();
   }
   return fail(HostBadRequest, "there is no command %u", unsigned(command));
 }
@@ -397,6 +399,25 @@ Session::Status Session::snapshotLoad() {
   free(snapshot);
   snapshot = nullptr;
   return status;
+}
+
+Session::Status Session::traceBegin(WireReader &request) {
+  size_t length = 0;
+  const char *sent = request.string(maxPathBytes, &length);
+  if (request.failed || request.left() || memchr(sent, 0, length))
+    return fail(HostBadRequest, "malformed TraceBegin");
+  if (!(plugin.model.capabilities & TAPEBACK_MODEL_CAP_TRACE))
+    return fail(TAPEBACK_MODEL_E_UNSUPPORTED, "this model writes no waveform");
+  char path[maxPathBytes + 1];
+  memcpy(path, sent, length);
+  path[length] = 0;
+  return fromPlugin(plugin.model.trace_begin(instance, path), "trace_begin");
+}
+
+Session::Status Session::traceEnd() {
+  if (!(plugin.model.capabilities & TAPEBACK_MODEL_CAP_TRACE))
+    return fail(TAPEBACK_MODEL_E_UNSUPPORTED, "this model writes no waveform");
+  return fromPlugin(plugin.model.trace_end(instance), "trace_end");
 }
 
 int Session::dmaRead(void *host, uint64_t iova, void *out, uint64_t size) {

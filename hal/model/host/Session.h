@@ -30,6 +30,8 @@ private:
   Status snapshotRead(WireReader &request, WireWriter &body);
   Status snapshotWrite(WireReader &request);
   Status snapshotLoad();
+  Status traceBegin(WireReader &request);
+  Status traceEnd();
 
   /// A status with its text.
   __attribute__((format(printf, 3, 4))) Status fail(Status status, const char *format, ...);

@@ -283,6 +283,29 @@ TEST_CASE("a waveform of a range, more than one, and only one at a time") {
   ::rmdir(directory);
 }
 
+TEST_CASE("a waveform through the target: takes no device time") {
+  RTL_OR_SKIP();
+  Device minnow;
+  char directory[] = "/tmp/minnow-trace-XXXXXX";
+  REQUIRE(::mkdtemp(directory));
+  std::string path = std::string(directory) + "/window.fst";
+  CHECK(minnow.target->capabilities().trace);
+  uint64_t before = minnow.time();
+  must(minnow.target->beginTrace(path));
+  CHECK(minnow.time() == before);
+  CHECK(failure(minnow.target->beginTrace(path)).code == "refused-by-model");
+  minnow.run({minnow_gemm(0, 0x1000, 0x2000, 8, 8, 8, 8, 8, 32, 0)});
+  uint64_t after = minnow.time();
+  must(minnow.target->endTrace());
+  CHECK(minnow.time() == after);
+  CHECK(fileSize(path) > 5000);
+  CHECK(failure(minnow.target->beginTrace("/nonexistent/x.fst")).cls == FailureClass::Usage);
+  CHECK(failure(minnow.target->beginTrace("")).code == "bad-trace-path");
+  CHECK(failure(open("null:")->beginTrace(path)).code == "unsupported");
+  ::unlink(path.c_str());
+  ::rmdir(directory);
+}
+
 TEST_CASE("a snapshot that is damaged or foreign is refused, and nothing changes") {
   RTL_OR_SKIP();
   Plugin plugin;
