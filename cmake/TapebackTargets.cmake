@@ -167,7 +167,9 @@ function(tapeback_script_test name script)
 endfunction()
 
 # Labels that mean something to tools/run-tests and .ci/run:
-#   serial  runs alone        tsan  worth running under the thread sanitizer
+#   serial  runs alone
+#   tsan    worth running under the thread sanitizer
+#   vm      boots a virtual machine: run by .ci/run, not by tools/test
 function(tapeback_test_properties name labels timeout)
   if(labels)
     set_tests_properties(${name} PROPERTIES LABELS "${labels}")

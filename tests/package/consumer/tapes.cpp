@@ -52,7 +52,10 @@ int main(int argc, char **argv) {
   if (argc != 2)
     return 2;
   uint64_t sum = 0;
-  if (auto error = llvm::joinErrors(writeTape(argv[1]), readTape(argv[1], sum))) {
+  llvm::Error error = writeTape(argv[1]);
+  if (!error)
+    error = readTape(argv[1], sum);
+  if (error) {
     llvm::errs() << llvm::toString(std::move(error)) << "\n";
     return 1;
   }
