@@ -49,6 +49,17 @@ void Collector::damaged() {
   malformed(/*uncounted=*/true);
 }
 
+void Collector::givenUp(uint64_t count) {
+  if (!count)
+    return;
+  facts.givenUp = count;
+  releaseHeld();
+  // The count lies in the program's memory; one that cannot be true is at least a sign that something is
+  // missing.
+  constexpr uint64_t plausible = uint64_t(1) << 40;
+  putLoss(LossCause::CollectorGone, count < plausible ? count : unknownCount);
+}
+
 void Collector::note(ArrayRef<uint8_t> payload) {
   StringRef text(reinterpret_cast<const char *>(payload.data()), payload.size());
   if (facts.notes.size() < maxNotes)

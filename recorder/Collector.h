@@ -43,13 +43,14 @@ struct CollectorReport {
   uint64_t pending = 0;       ///< Operations that never came back.
   uint64_t notRecorded = 0;   ///< Packets before the start or after the stop condition.
   uint64_t notUnderstood = 0; ///< Records that made no sense, and places where the ring was damaged.
+  uint64_t givenUp = 0;       ///< Packets that the program did not send: it held the recorder for dead.
   uint64_t ringFull = 0;      ///< Operations that the program dropped because it was told not to wait.
   uint64_t diskErrors = 0;    ///< Packets that the writer did not take.
   bool started = false, stopped = false;
   std::optional<Failure> writeFailure; ///< The first one.
   std::vector<std::string> notes;      ///< What the program's library had to say; at most 16.
   /// Nothing is missing but what the user asked to leave out.
-  bool whole() const { return !notUnderstood && !ringFull && !diskErrors; }
+  bool whole() const { return !notUnderstood && !givenUp && !ringFull && !diskErrors; }
 };
 
 /// One thread. Never fails: what goes wrong is counted in the report, and after a write failure the rest is
@@ -64,6 +65,8 @@ public:
   void accept(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);
   /// The ring was damaged: an unknown number of records is missing here.
   void damaged();
+  /// The program says that it did not send so many packets. Once, before finish().
+  void givenUp(uint64_t count);
   /// Call at least as often as flushIntervalNs; `now` is any steady clock in nanoseconds.
   void idle(uint64_t now);
   /// The program has ended and the ring is empty: writes what is pending and finishes the tape.

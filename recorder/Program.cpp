@@ -17,6 +17,7 @@ namespace tapeback {
 
 struct SavedSignals {
   sigset_t mask;
+  struct sigaction fileSize;
 };
 
 static sigset_t takenSignals() {
@@ -61,7 +62,7 @@ static Error cannotRun(const std::string &program, int code) {
 
 Expected<std::unique_ptr<Program>> Program::start(const std::vector<std::string> &command,
                                                   const std::vector<std::string> &environment,
-                                                  std::function<void()> onEnd) {
+                                                  bool outputToErrors, std::function<void()> onEnd) {
   if (command.empty())
     return failUsage("no-program", "there is no program to run");
   // All that allocates comes before fork().
@@ -75,9 +76,16 @@ Expected<std::unique_ptr<Program>> Program::start(const std::vector<std::string>
   program->saved = std::make_unique<SavedSignals>();
   sigset_t taken = takenSignals();
   pthread_sigmask(SIG_BLOCK, &taken, &program->saved->mask);
+  // A tape at the limit of file sizes is an error to report, not our end.
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &ignore, &program->saved->fileSize);
   pid_t child = fork();
   if (child == 0) {
     pthread_sigmask(SIG_SETMASK, &program->saved->mask, nullptr);
+    sigaction(SIGXFSZ, &program->saved->fileSize, nullptr);
+    if (outputToErrors)
+      dup2(STDERR_FILENO, STDOUT_FILENO);
     // The tape is closed by us: a terminal's SIGINT must find the program with its own disposition.
     execvpe(arguments[0], arguments.data(), variablePointers.data());
     int code = errno;
@@ -140,6 +148,7 @@ Program::~Program() {
   while (sigtimedwait(&taken, nullptr, &now) > 0)
     ;
   pthread_sigmask(SIG_SETMASK, &saved->mask, nullptr);
+  sigaction(SIGXFSZ, &saved->fileSize, nullptr);
 }
 
 } // namespace tapeback

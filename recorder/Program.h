@@ -24,11 +24,12 @@ struct ProgramEnd {
 /// before its end.
 class Program {
 public:
-  /// `environment`: "NAME=value", added to or replacing ours. `onEnd` is called once, on another thread.
-  /// A program that cannot be run is a Usage failure; nothing was started then.
+  /// `environment`: "NAME=value", added to or replacing ours. `outputToErrors`: its standard output goes
+  /// where its standard error does. `onEnd` is called once, on another thread. A program that cannot be run
+  /// is a Usage failure; nothing was started then.
   static llvm::Expected<std::unique_ptr<Program>> start(const std::vector<std::string> &command,
                                                         const std::vector<std::string> &environment,
-                                                        std::function<void()> onEnd);
+                                                        bool outputToErrors, std::function<void()> onEnd);
   ~Program();
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;

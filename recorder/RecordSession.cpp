@@ -19,10 +19,10 @@ namespace tapeback {
 
 namespace {
 
-/// What the URI calls its device: "edu" of "qemu:edu?…", "foo" of "model:/path/libfoo.so".
+/// What the device behind the URI is called: the name of its description, and its alias if it has no other.
 std::string nameOf(const TargetUri &uri) {
-  StringRef name = sys::path::stem(uri.rest);
-  return name.empty() ? uri.scheme : name.str();
+  std::string name = targetDeviceName(uri);
+  return name.empty() ? uri.scheme : name;
 }
 
 Error checkTargets(const std::vector<RecordTarget> &targets) {
@@ -174,12 +174,18 @@ std::vector<std::string> Session::environment() const {
       c = isAlnum(c) ? c : '_';
     variables.push_back("TAPEBACK_TARGET_" + name + "=" + device.uri);
   }
+  if (!options.preload.empty()) {
+    // In front of what the user preloads himself.
+    const char *others = std::getenv("LD_PRELOAD");
+    variables.push_back("LD_PRELOAD=" + options.preload +
+                        (others && *others ? std::string(":") + others : ""));
+  }
   return variables;
 }
 
 Expected<RecordResult> Session::run() {
   Expected<std::unique_ptr<Program>> started =
-      Program::start(options.command, environment(), [this] { consumer->wake(); });
+      Program::start(options.command, environment(), options.outputToErrors, [this] { consumer->wake(); });
   if (!started) {
     writer->discard();
     return started.takeError();
@@ -253,6 +259,7 @@ void Session::finish() {
                               " still uses the device: what it does from now on is not recorded");
   if (!file->header().producersSeen.load())
     result.warnings.push_back("the program did not use libtapeback.so: nothing was recorded");
+  collector->givenUp(file->header().unrecorded.load());
   ProgramFate fate{program->end().exit, program->end().signal};
   Expected<TapeSummary> summary = collector->finish(fate);
   result.report = collector->report();

@@ -27,6 +27,9 @@ struct RecordOptions {
   uint64_t captureLimit = 64 << 20; ///< Of one memory content; more is cut and flagged.
   uint64_t keyframeInterval = 65536;
   bool dropWhenFull = false; ///< Do not hold the program up when the ring is full; count what is lost.
+  std::string
+      preload; ///< A library to put in front of the C library in the program (PreloadTargets.h); empty: none.
+  bool outputToErrors = false; ///< The program's standard output goes to our standard error (ours is JSON).
   std::string toolVersion;
   /// Called now and then with the packets so far, and their bytes on disk.
   std::function<void(uint64_t packets, uint64_t bytes)> progress;

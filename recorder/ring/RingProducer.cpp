@@ -2,6 +2,7 @@
 #include "format/Packet.h"
 #include "recorder/ring/Futex.h"
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -51,24 +52,31 @@ Producer::Attach Producer::attachMapping(void *mapping, uint64_t bytes, const ch
       candidate->captureLimit > maxCaptureLimit || candidate->chunkBytes < 64 ||
       candidate->chunkBytes > size / 4)
     return Attach::Foreign;
-  const auto *candidateTable =
-      reinterpret_cast<const capture::Table *>(static_cast<const char *>(mapping) + tableAt);
-  if (!capture::validTable(candidateTable, tableBytes))
-    return Attach::Foreign;
   if (path && strlen(path) >= sizeof(ringPath))
     return Attach::Foreign;
+  // A copy: a program that writes over the ring must not lead us out of it afterwards.
+  auto *copy = static_cast<capture::Table *>(malloc(tableBytes ? tableBytes : 1));
+  if (!copy)
+    return Attach::Failed;
+  memcpy(copy, static_cast<const char *>(mapping) + tableAt, tableBytes);
+  if (!capture::validTable(copy, tableBytes)) {
+    free(copy);
+    return Attach::Foreign;
+  }
 
   // One process at a time: its order is the tape's. A dead one's place may be taken.
   uint32_t self = uint32_t(getpid()), holder = 0;
   while (!candidate->producerPid.compare_exchange_strong(holder, self)) {
     if (holder == self)
       break;
-    if (holder && (kill(pid_t(holder), 0) == 0 || errno != ESRCH))
+    if (holder && (kill(pid_t(holder), 0) == 0 || errno != ESRCH)) {
+      free(copy);
       return Attach::Busy;
+    }
   }
   header = candidate;
   data = static_cast<uint8_t *>(mapping) + at;
-  table = candidateTable;
+  table = copy;
   dataBytes = size;
   limit = candidate->captureLimit;
   chunkBytes = candidate->chunkBytes;
@@ -127,11 +135,22 @@ bool Producer::roomFor(uint64_t bytes) const {
   return used <= dataBytes && dataBytes - used >= bytes;
 }
 
+void Producer::publishHead() {
+  header->head.store(head, std::memory_order_seq_cst);
+  if (header->dataWanted.load(std::memory_order_seq_cst) && header->dataWanted.exchange(0))
+    futexWakeAll(header->dataWanted);
+}
+
 /// False: the collector is dead or the ring destroyed; nothing more will be recorded.
 bool Producer::waitForSpace(uint64_t bytes) {
+  unsigned repairs = 0;
   while (!roomFor(bytes)) {
-    if (head - header->tail.load(std::memory_order_acquire) > dataBytes)
-      return false; // Somebody wrote over the positions.
+    if (head - header->tail.load(std::memory_order_acquire) > dataBytes) {
+      // The program wrote over the positions. Told ours again, the collector counts a loss and comes to it.
+      if (++repairs > 20)
+        return false;
+      publishHead();
+    }
     header->spaceWanted.store(1, std::memory_order_seq_cst);
     if (roomFor(bytes))
       break;
@@ -161,9 +180,7 @@ bool Producer::putFrame(const Record &record, const void *payload) {
   if (record.payloadBytes)
     memcpy(data + index + sizeof(record), payload, record.payloadBytes);
   head += size;
-  header->head.store(head, std::memory_order_seq_cst);
-  if (header->dataWanted.load(std::memory_order_seq_cst) && header->dataWanted.exchange(0))
-    futexWakeAll(header->dataWanted);
+  publishHead();
   return true;
 }
 

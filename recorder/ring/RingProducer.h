@@ -53,6 +53,7 @@ public:
 private:
   void enter();
   void leave();
+  void publishHead();
   bool waitForSpace(uint64_t bytes);
   bool collectorAlive() const;
   bool putFrame(const Record &record, const void *payload);

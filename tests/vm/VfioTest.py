@@ -25,6 +25,7 @@ FAULTS = ["dma-last-byte", "factorial", "irq-sticky", "liveness&after=20"]
 GUEST = r"""
 EDU=0000:01:00.0
 SPARE=0000:02:00.0
+THIRD=0000:03:00.0
 OPS=@OPS@
 
 step() { # NAME COMMAND…: runs it, keeps its output and its exit code
@@ -32,6 +33,14 @@ step() { # NAME COMMAND…: runs it, keeps its output and its exit code
   "$@" >"$name.out" 2>"$name.err" </dev/null
   echo $? >"$name.exit"
   echo "@@step $name $(cat "$name.exit")"
+}
+until_() { # CONDITION: waits until it holds, at most 30 seconds
+  turns=0
+  while ! eval "$1" >/dev/null 2>&1; do
+    turns=$((turns + 1))
+    [ $turns -lt 1500 ] || { echo "@@failed waiting for $1"; return 1; }
+    usleep 20000
+  done
 }
 bind() {
   echo vfio-pci >/sys/bus/pci/devices/$1/driver_override
@@ -44,6 +53,7 @@ step not-there tapeback replay host.tape --target vfio:0000:09:00.0 --json
 step sysfs-registers tapeback replay registers.tape --target pci-sysfs:$EDU --json
 bind $EDU
 bind $SPARE
+bind $THIRD
 step targets tapeback targets --json
 step hal-vfio env TAPEBACK_VFIO_DEVICE=$EDU hal-vfio
 
@@ -52,33 +62,48 @@ step replay-own tapeback replay vm.tape --target vfio:$EDU --json
 step replay-host tapeback replay host.tape --target vfio:$EDU --json
 step record-intx tapeback record --json --target "vfio:$EDU?irq=intx" -o intx.tape -- edu-exercise --seed 4 --ops 100
 
+# A program that drives VFIO by itself, and one that insists on mapping.
+step plain-alone vfio-plain $EDU
+step preload tapeback record --json --preload -o preload.tape -- vfio-plain $EDU --rounds 24
+step insist tapeback record --json --preload -o insist.tape -- vfio-plain $EDU --insist
+step replay-preload tapeback replay preload.tape --target vfio:$EDU --json
+
 # State that a reset which does nothing leaves behind.
 step dirty env TAPEBACK_TARGET=vfio:$EDU edu-exercise --seed 9 --ops 40
 step lying-reset tapeback replay host.tape --target vfio:$EDU --json
 
-# Held by another process.
-tapeback record --target vfio:$EDU -o held.tape -- sh -c 'edu-exercise --ops 60; echo held >held.now; exec edu-exercise --ops 60' >held.out 2>&1 &
+# Held by another process: recorded, so that the recorder is in the way too.
+tapeback record --target vfio:$EDU -o held.tape -- edu-exercise --seed 11 --ops 100000 --only liveness >held.out 2>&1 &
 held=$!
-step while-held sh -c 'while ! tapeback replay host.tape --target vfio:'$EDU' --json >busy.json 2>/dev/null; code=$?; do
-  grep -q device-busy busy.json && exit 0; done; exit 1'
+tries=0
+while [ $tries -lt 100 ]; do
+  tapeback replay registers.tape --target vfio:$EDU --json >busy.json 2>/dev/null
+  echo $? >while-held.exit
+  grep -q device-busy busy.json && break
+  tries=$((tries + 1))
+done
+echo "@@step while-held $(cat while-held.exit)"
+killall edu-exercise
 wait $held
 
 # Not root: no permission; too little memory that may be locked.
-chmod 755 /root
-step no-permission setuidgid nobody tapeback replay host.tape --target vfio:$EDU --json
+cp host.tape /tmp/host.tape
+chmod 644 /tmp/host.tape
+chmod 666 /dev/null
+step no-permission su nobody -c "exec tapeback replay /tmp/host.tape --target vfio:$EDU --json"
 chown nobody /dev/vfio/vfio /dev/vfio/[0-9]*
-step memlock setuidgid nobody sh -c 'ulimit -l 8; exec tapeback replay host.tape --target vfio:'$EDU' --json'
+step memlock su nobody -c "ulimit -l 8; exec tapeback replay /tmp/host.tape --target vfio:$EDU --json"
 chown root /dev/vfio/vfio /dev/vfio/[0-9]*
 
 # The recorder killed in the middle of a recording.
 tapeback record --target vfio:$EDU -o killed.tape -- edu-exercise --seed 5 --ops 100000 >killed.out 2>&1 &
 recorder=$!
-while ! [ -s killed.tape.partial ]; do usleep 10000; done
+until_ "[ -s killed.tape.partial ]"
 sleep 3
 kill -9 $recorder
 wait $recorder
 killall edu-exercise
-while pidof edu-exercise >/dev/null; do usleep 10000; done
+until_ "! pidof edu-exercise"
 step recover-killed tapeback recover killed.tape.partial -o recovered.tape
 
 # With recording and without, in turns.
@@ -100,16 +125,26 @@ echo "@@step turns 0"
 # Unplugged in the middle of a recording, then of a replay.
 tapeback record --json --target vfio:$SPARE -o unplug.tape -- sh -c 'echo >running.record; exec edu-exercise --seed 7 --ops 100000' >unplug.out 2>unplug.err &
 recorder=$!
-while ! [ -e running.record ]; do usleep 10000; done
+until_ "[ -e running.record ]"
 sleep 1
 echo "@@unplug"
 wait $recorder
 echo $? >unplug.exit
 echo "@@step unplug $(cat unplug.exit)"
 
+tapeback record --target "vfio:$EDU" -o long.tape -- edu-exercise --seed 12 --ops 3000 >long.out 2>&1
+tapeback replay long.tape --target vfio:$THIRD --json >unplug-replay.out 2>unplug-replay.err &
+replayer=$!
+until_ "ls -l /proc/$replayer/fd | grep -q vfio"
+usleep 300000
+echo "@@unplug-replay"
+wait $replayer
+echo $? >unplug-replay.exit
+echo "@@step unplug-replay $(cat unplug-replay.exit)"
+
 # Last: the machine itself is killed in the middle of a recording.
 tapeback record --target vfio:$EDU -o crash.tape -- edu-exercise --seed 8 --ops 100000 >crash.out 2>&1 &
-while ! [ -s crash.tape.partial ]; do usleep 10000; done
+until_ "[ -s crash.tape.partial ]"
 sleep 3
 sync
 echo "@@crash"
@@ -128,13 +163,15 @@ class VfioTest(unittest.TestCase):
         cls.run_("record", "--target", "qemu:edu", "-o", cls.share / "host.tape", "--", EXERCISE, "--seed", "2", "--ops", OPERATIONS)
         cls.run_("record", "--target", "model:edu", "-o", cls.share / "registers.tape", "--", EXERCISE, "--seed", "2", "--ops", 100,
                  "--only", "liveness,ident,factorial-poll")
-        image = VirtualMachine.buildImage(BUILD, extra=[BUILD / "bin" / "tests" / "hal-vfio"])
+        image = VirtualMachine.buildImage(BUILD, extra=[BUILD / "bin" / "tests" / name for name in ("hal-vfio", "vfio-plain")])
         try:
             script = GUEST.replace("@OPS@", str(OPERATIONS))
-            with VirtualMachine.Machine(image, cls.share, script, devices={"edu1": "edu", "edu2": "edu"}, seconds=420) as machine:
+            with VirtualMachine.Machine(image, cls.share, script, devices={"edu1": "edu", "edu2": "edu", "edu3": "edu"}, seconds=420) as machine:
                 cls.console = machine.console
                 machine.waitFor("@@unplug")
                 machine.qmp("device_del", id="edu2")
+                machine.waitFor("@@unplug-replay")
+                machine.qmp("device_del", id="edu3")
                 machine.waitFor("@@crash")
                 machine.kill()
         finally:
@@ -230,7 +267,7 @@ class VfioTest(unittest.TestCase):
                 self.assertIn(hint, error["hint"])
 
     def test_a_device_held_by_another_process(self):
-        self.checkStep("while-held", 0)
+        self.assertEqual(self.exitOf("while-held"), 2)
         error = json.loads(self.text("busy.json"))["error"]
         self.assertEqual(error["code"], "device-busy")
         self.assertIn("process", error["message"])
@@ -242,6 +279,39 @@ class VfioTest(unittest.TestCase):
         self.assertIn("0000:01:00.0", before)
         self.assertIn("not-bound", before)
         self.assertIn("0000:01:00.0", after)
+
+    def test_a_program_that_drives_vfio_by_itself(self):
+        self.checkStep("plain-alone", 0)
+        self.assertIn("registers mapped", self.text("plain-alone.out"))
+        self.checkStep("preload", 0)
+        record = self.json("preload")
+        self.assertEqual(record["program"], {"exit": 0, "signal": None})
+        self.run_("verify", self.share / "preload.tape")
+        packets = [json.loads(line) for line in
+                   self.run_("dump", self.share / "preload.tape", "--format", "jsonl").stdout.splitlines()[1:]]
+        kinds = {}
+        for packet in packets:
+            kinds[packet["kind"]] = kinds.get(packet["kind"], 0) + 1
+        # Per round: two transfers, two interrupts; per program: one mapping, one reset.
+        self.assertEqual(kinds["dma-descriptor"], 48)
+        self.assertEqual(kinds["dma-completion"], 48)
+        self.assertEqual(kinds["interrupt"], 48)
+        self.assertEqual(kinds["memory-map"], 1)
+        self.assertEqual(kinds["reset"], 1)
+        self.checkStep("replay-preload", 0)
+
+    def test_a_tape_of_it_replays_and_shows_faults(self):
+        # The target of the preloaded program has a configuration space, which the others do not have.
+        for target, code in (("qemu:edu", 0), ("model:edu", 0), ("model:edu?fault=dma-last-byte", 1),
+                             ("model:edu?fault=factorial&operand=6", 1)):
+            with self.subTest(target):
+                self.replayOnHost(self.share / "preload.tape", target, code)
+
+    def test_a_program_that_insists_on_mapping_is_refused_with_the_reason(self):
+        record = self.json("insist")
+        self.assertEqual(record["program"]["exit"], 3)
+        self.assertIn("mapping the registers", self.text("insist.err"))
+        self.assertIn("cannot be seen", json.dumps(record["notes"]))
 
     def test_registers_without_an_iommu(self):
         self.checkStep("sysfs-registers", 0)
@@ -256,6 +326,12 @@ class VfioTest(unittest.TestCase):
         self.assertIn(self.exitOf("unplug"), (0, 5))
         self.assertEqual(output["program"]["exit"], 3)  # edu-exercise: the target failed.
         self.run_("verify", self.share / "unplug.tape")
+
+    def test_unplugged_in_the_middle_of_a_replay(self):
+        self.checkStep("unplug-replay", 4)
+        error = self.json("unplug-replay")["error"]
+        self.assertEqual(error["code"], "device-unplugged")
+        self.assertRegex(error["where"], r"packet \d+")
 
     def test_the_machine_killed_in_the_middle(self):
         self.run_("recover", self.share / "crash.tape.partial", "-o", self.share / "crashed.tape", expect=None)

@@ -67,11 +67,13 @@ def buildImage(build, extra=(), folder=None):
 
     with tempfile.TemporaryDirectory(dir=folder) as work:
         root = pathlib.Path(work)
-        for name in ("bin", "dev", "proc", "sys", "mnt", "tmp", "root", "lib/modules", "opt/tapeback"):
+        for name in ("bin", "dev", "proc", "sys", "mnt", "tmp", "root", "etc", "lib/modules", "opt/tapeback"):
             (root / name).mkdir(parents=True)
         shutil.copy("/bin/busybox", root / "bin" / "busybox")
         shutil.copy(HERE / "init", root / "init")
         (root / "init").chmod(0o755)
+        (root / "etc/passwd").write_text("root::0:0::/root:/bin/sh\nnobody::65534:65534::/tmp:/bin/sh\n")
+        (root / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
         for name in MODULES:
             shutil.copy(modules[name], root / "lib/modules" / f"{name}.ko")
         (root / "lib/modules/order").write_text("".join(f"{name}\n" for name in MODULES))

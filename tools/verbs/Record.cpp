@@ -1,4 +1,5 @@
 // tapeback record: runs a program that uses the C API, and writes what it and its devices say to each other.
+#include "recorder/PreloadTargets.h"
 #include "recorder/RecordSession.h"
 #include "tools/CommandLine.h"
 #include "tools/Progress.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr VerbHelp recordHelp = {
     "record",
     "Run a program and record what it and its devices say to each other",
-    "--target [ALIAS=]URI … -o FILE [options] -- PROGRAM [ARGS]",
+    "(--target [ALIAS=]URI … | --preload) -o FILE [options] -- PROGRAM [ARGS]",
     "PROGRAM is any program that drives its device through Tapeback's C API (libtapeback.so); it chooses\n"
     "neither target nor output. The tape is closed properly however the program ends: an operation that "
     "never\n"
@@ -21,15 +22,25 @@ constexpr VerbHelp recordHelp = {
     "is\n"
     "killed, the program goes on, and `tapeback recover FILE.partial` makes a tape of what was written.\n"
     "\n"
+    "With --json the program's standard output goes to standard error.\n"
+    "\n"
     "Conditions: begin | marker:NAME[#N] | write:REGISTER[=VALUE[/MASK]] | "
     "write:SPACE+OFFSET[=VALUE[/MASK]].\n"
     "A recording that starts late begins with a keyframe of the state at that point.\n"
+    "\n"
+    "With --preload PROGRAM needs no C API: one that drives its device through VFIO by itself is watched at\n"
+    "the C library's calls. Targets are then optional: all devices bound to VFIO. Markers, checks and waits "
+    "in\n"
+    "memory are not on such a tape, because the program never tells of them; a program that insists on "
+    "mapping\n"
+    "the device's registers is refused the mapping.\n"
     "\n"
     "Without recording, the same program runs with TAPEBACK_TARGET=URI in its environment.\n",
     "  tapeback record --target qemu:edu -o edu.tape -- edu-exercise --seed 7 --ops 500\n"
     "  tapeback record --target a=model:edu --target b=qemu:edu -o two.tape -- ./my-test\n"
     "  tapeback record --target qemu:edu --start marker:op#100 --stop write:DMA_CMD=1/1 -o dma.tape -- "
-    "edu-exercise\n",
+    "edu-exercise\n"
+    "  tapeback record --preload -o vfio.tape -- ./my-vfio-program\n",
     "  0  the capture is whole; how the program itself ended is in the summary (and with --propagate-exit in "
     "the\n"
     "     exit code: the program's, or 128 + signal)\n"
@@ -58,6 +69,7 @@ struct Options {
   cl::opt<uint64_t> capture{"capture-limit", cl::desc("Bytes of one memory content that are kept"),
                             cl::value_desc("N"), cl::init(64 << 20)};
   cl::opt<bool> drop{"drop-when-full", cl::desc("Lose packets (counted) rather than hold the program up")};
+  cl::opt<bool> preload{"preload", cl::desc("Record a program that uses VFIO by itself")};
   cl::opt<bool> propagate{"propagate-exit", cl::desc("Exit with the program's code")};
 };
 
@@ -92,6 +104,20 @@ Expected<RecordOptions> toRecordOptions(const Options &given, ArrayRef<const cha
       return target.takeError();
     options.targets.push_back(std::move(*target));
   }
+  if (given.preload) {
+    Expected<std::string> library = findPreloadLibrary();
+    if (!library)
+      return library.takeError();
+    options.preload = std::move(*library);
+    if (Error error = checkPreloadTargets(options.targets))
+      return error;
+    if (options.targets.empty()) {
+      Expected<std::vector<RecordTarget>> found = preloadTargets();
+      if (!found)
+        return found.takeError();
+      options.targets = std::move(*found);
+    }
+  }
   if (Error error = addDescriptions(given.descriptions, options.targets))
     return error;
   options.output = given.output;
@@ -118,6 +144,7 @@ const char *outcomeName(Outcome::Kind kind) {
 void writeLoss(json::OStream &os, const RecordResult &result) {
   os.attributeObject("loss", [&] {
     os.attribute("not_understood", result.report.notUnderstood);
+    os.attribute("given_up", result.report.givenUp);
     os.attribute("ring_full", result.report.ringFull);
     os.attribute("disk_errors", result.report.diskErrors);
     os.attribute("left_running", result.leftRunning);
@@ -174,6 +201,9 @@ void writeText(raw_ostream &os, const RecordResult &result, const RecordOptions 
     os << "  " << result.report.notRecorded << " packets lie outside the start and stop conditions\n";
   if (result.report.ringFull)
     os << "  LOST: " << result.report.ringFull << " operations, because the ring was full\n";
+  if (result.report.givenUp)
+    os << "  LOST: " << result.report.givenUp
+       << " packets that the program did not send: it held the recorder for dead\n";
   if (result.report.notUnderstood)
     os << "  LOST: " << result.report.notUnderstood
        << " times something came out of the ring that makes no sense (did the program write over it?)\n";
@@ -206,6 +236,7 @@ int runRecord(ArrayRef<const char *> args) {
   if (!options)
     return report.fail(options.takeError());
   std::optional<Progress> progress;
+  options->outputToErrors = line.json();
   options->progress = [&](uint64_t packets, uint64_t) {
     if (!progress)
       progress.emplace("packets recorded", 0);

@@ -5,7 +5,9 @@
 // bad usage, 3 the target failed.
 #include "hal/edu/driver/Plan.h"
 #include "recorder/tapeback.h"
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 
@@ -14,7 +16,7 @@ using namespace tapeback::edu;
 namespace {
 
 constexpr const char *usage =
-    "usage: edu-exercise [--seed N] [--ops N] [--only KIND,…] [--keep-going]\n"
+    "usage: edu-exercise [--seed N] [--ops N] [--only KIND,…] [--keep-going] [--gaps] [--device NAME]\n"
     "\n"
     "Exercises an edu device: factorials, liveness, interrupts, DMA both ways; checks every answer.\n"
     "  --seed N        what decides the operations (default 1)\n"
@@ -22,6 +24,7 @@ constexpr const char *usage =
     "  --only KINDS    only these: factorial-poll, factorial-interrupt, liveness, ident, raise-interrupt,\n"
     "                  dma-to-device, dma-from-device; or factorial, dma, interrupt\n"
     "  --keep-going    go on after a check that did not hold (it still exits 1)\n"
+    "  --gaps          print the distribution of the time between operations (what recording disturbs)\n"
     "  --device NAME   the alias to open (default: the only one)\n"
     "\n"
     "The target comes from `tapeback record --target URI`, or from the environment: TAPEBACK_TARGET=URI.\n"
@@ -32,7 +35,7 @@ constexpr uint64_t deadlineNs = 100'000'000'000;
 
 struct Options {
   PlanOptions plan;
-  bool keepGoing = false;
+  bool keepGoing = false, gaps = false;
   const char *device = nullptr;
 };
 
@@ -52,6 +55,10 @@ int parse(int argc, char **argv, Options &options) {
     }
     if (!strcmp(argv[i], "--keep-going")) {
       options.keepGoing = true;
+      continue;
+    }
+    if (!strcmp(argv[i], "--gaps")) {
+      options.gaps = true;
       continue;
     }
     bool good = value;
@@ -164,6 +171,28 @@ private:
   void *pointer = nullptr;
 };
 
+/// The time from one operation's begin to the next one's.
+class Gaps {
+public:
+  void operationBegins() {
+    auto now = std::chrono::steady_clock::now();
+    if (last != std::chrono::steady_clock::time_point())
+      gaps.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(now - last).count());
+    last = now;
+  }
+  void print() {
+    if (gaps.empty())
+      return;
+    std::sort(gaps.begin(), gaps.end());
+    auto percentile = [this](size_t percent) { return (long long)gaps[(gaps.size() - 1) * percent / 100]; };
+    printf("gaps: p50 %lld ns, p99 %lld ns, max %lld ns\n", percentile(50), percentile(99), percentile(100));
+  }
+
+private:
+  std::chrono::steady_clock::time_point last;
+  std::vector<int64_t> gaps;
+};
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -177,8 +206,10 @@ int main(int argc, char **argv) {
   }
   Driver driver(device, options.keepGoing);
   unsigned long long done = 0;
+  Gaps gaps;
   if (driver.start())
     for (const PlanOperation &operation : makePlan(options.plan)) {
+      gaps.operationBegins();
       if (!driver.run(operation))
         break;
       ++done;
@@ -186,5 +217,7 @@ int main(int argc, char **argv) {
   tb_close(device);
   printf("edu-exercise: seed %llu: %llu of %llu operations, %llu wrong\n",
          (unsigned long long)options.plan.seed, done, (unsigned long long)options.plan.count, driver.wrong());
+  if (options.gaps)
+    gaps.print();
   return driver.targetFailed() ? 3 : driver.wrong() ? 1 : 0;
 }
