@@ -48,13 +48,19 @@ std::vector<Instance> nullInstances() {
   return {{"null:", "always there", std::nullopt}};
 }
 
-std::vector<Instance> modelInstances() {
+std::vector<Instance> pluginInstances(StringRef kind) {
   std::vector<Instance> result;
   Expected<std::string> host = findModelHost();
   std::optional<Failure> noHost = problemOf(host.takeError());
-  for (const std::string &name : modelNames())
-    result.push_back({"model:" + name, "", noHost});
+  for (const std::string &name : modelNames(kind))
+    result.push_back({(kind + ":" + name).str(), "", noHost});
   return result;
+}
+std::vector<Instance> modelInstances() {
+  return pluginInstances("model");
+}
+std::vector<Instance> rtlInstances() {
+  return pluginInstances("rtl");
 }
 
 std::vector<Instance> qemuInstances() {
@@ -121,6 +127,7 @@ struct InstanceFinder {
 constexpr InstanceFinder finders[] = {
     {"null", nullInstances, ""},
     {"model", modelInstances, "no model plugin is installed; a path to one can be given"},
+    {"rtl", rtlInstances, "no RTL plugin is installed; a path to one can be given"},
     {"qemu", qemuInstances, "no device of QEMU is known"},
     {"vfio", vfioInstances, "no PCI device can be seen here"},
     {"pci-sysfs", sysfsInstances, "no PCI device can be seen here"},
@@ -202,6 +209,7 @@ constexpr CapabilityName capabilityNames[] = {
     {"device_time", &TargetCapabilities::deviceTime},
     {"peek", &TargetCapabilities::peek},
     {"snapshots", &TargetCapabilities::snapshots},
+    {"trace", &TargetCapabilities::trace},
     {"answers", &TargetCapabilities::answers},
 };
 
