@@ -18,7 +18,7 @@ static std::string errnoText(int error) {
 // Which of a failed open or create is the caller's choice of path, and which the machine's failure.
 static bool isPathMistake(int error) {
   return error == ENOENT || error == ENOTDIR || error == EISDIR || error == EACCES || error == EPERM ||
-         error == ENAMETOOLONG || error == ELOOP || error == EROFS;
+         error == ENAMETOOLONG || error == ELOOP || error == EROFS || error == ENXIO;
 }
 
 llvm::Expected<InputFile> InputFile::open(llvm::StringRef path) {
