@@ -31,9 +31,13 @@ static int create(const tapeback_model_host *host, const tapeback_model_option *
   return TAPEBACK_MODEL_OK;
 }
 
-static void destroy(void *instance) { free(instance); }
+static void destroy(void *instance) {
+  free(instance);
+}
 
-static const char *lastError(void *instance) { return ((struct doorbell *)instance)->error; }
+static const char *lastError(void *instance) {
+  return ((struct doorbell *)instance)->error;
+}
 
 static int reset(void *instance, uint32_t kind) {
   struct doorbell *self = instance;

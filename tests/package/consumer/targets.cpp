@@ -1,4 +1,5 @@
-// A tool that drives a target with the installed library: prints the 32-bit word at offset 0 of its first space.
+// A tool that drives a target with the installed library: prints the 32-bit word at offset 0 of its first
+// space.
 #include "hal/Target.h"
 #include "llvm/Support/raw_ostream.h"
 
