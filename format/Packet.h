@@ -46,8 +46,11 @@ enum class PacketKind : uint8_t {
   Open = 22,           ///< A device was opened by the program: device, payload = alias.
   Close = 23,          ///< device.
   LateCompletion = 24, ///< Closes an operation written as Pending: link = its ordinal, val = its value.
+  Expectation =
+      25, ///< What a memory check that failed wanted: addr, length, payload. Directly before its Oracle,
+          ///< so that a replay can redo the check. (A check that held wanted what its Acquire has.)
 };
-constexpr unsigned packetKindCount = 25;
+constexpr unsigned packetKindCount = 26;
 
 /// Lower-case kebab name ("register-read"), or "unknown-N" is the caller's business: returns nullptr if
 /// unknown.
