@@ -35,6 +35,7 @@ constexpr KindRow rows[] = {
     {PacketKind::MemoryMap, true, false, false, false},
     {PacketKind::MemoryUnmap, true, false, false, false},
     {PacketKind::Close, false, false, false, false},
+    {PacketKind::Expectation, false, false, false, true},
 };
 
 const KindRow *rowOf(uint8_t kind) {

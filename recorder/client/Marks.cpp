@@ -113,6 +113,16 @@ int tb_check_memory(tb_device *device, const char *name, uint64_t iova, const vo
     record.value = actual[at];
     record.expected = wanted[at];
   }
+  ring::Producer::Group group(session().producer);
+  if (!holds) {
+    // What was wanted behind the first wrong byte is nowhere else, and a replay must be able to redo the
+    // check.
+    ring::Record wants = blankRecord(device, PacketKind::Expectation);
+    wants.origin = uint8_t(Origin::Recorder);
+    wants.address = iova;
+    wants.length = size;
+    event(wants, expected, size);
+  }
   free(actual);
   event(record, name, strlen(name));
   return holds;

@@ -1,0 +1,278 @@
+// Programs and recorders that are killed, interrupted and stopped at any moment.
+#include "tests/recorder/Recording.h"
+#include <csignal>
+#include <fcntl.h>
+#include <fstream>
+#include <pty.h>
+#include <random>
+#include <sstream>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace tapeback;
+using namespace tapeback::test;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool within(double seconds, const std::function<bool()> &condition) {
+  for (auto start = Clock::now(); !condition();) {
+    if (std::chrono::duration<double>(Clock::now() - start).count() > seconds)
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+/// A recorder started in the background. Whatever it leaves behind becomes our child, and is waited for and
+/// counted.
+class Background {
+public:
+  Background(const std::vector<std::string> &command, const std::string &outputs) : outputs(outputs) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    std::vector<char *> arguments;
+    for (const std::string &word : command)
+      arguments.push_back(const_cast<char *>(word.c_str()));
+    arguments.push_back(nullptr);
+    // Made before the fork: waitFor() reads one at once.
+    int out = open((outputs + ".out").c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    int err = open((outputs + ".err").c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    REQUIRE(out >= 0);
+    REQUIRE(err >= 0);
+    recorder = fork();
+    REQUIRE(recorder >= 0);
+    if (recorder == 0) {
+      dup2(out, 1);
+      dup2(err, 2);
+      setpgid(0, 0);
+      execv(arguments[0], arguments.data());
+      _exit(127);
+    }
+    close(out);
+    close(err);
+  }
+  ~Background() {
+    if (recorder > 0)
+      kill(recorder, SIGKILL);
+    if (program > 0)
+      kill(program, SIGKILL);
+    leftBehind(20);
+  }
+
+  std::string errors() const { return readWholeFile(outputs + ".err"); }
+  RunResult result() const {
+    RunResult run;
+    run.out = readWholeFile(outputs + ".out");
+    return run;
+  }
+  /// Waits until the program says that it is where the test wants it.
+  bool waitFor(const std::string &text) {
+    return within(60, [&] { return errors().find(text) != std::string::npos; }) && findProgram();
+  }
+  /// Waits for the recorder's end; its exit code, or -signal, or -1000 if it takes too long, or -2000 if
+  /// somebody else has waited for it.
+  int waitRecorder(double seconds = 60) { return waitPid(recorder, seconds); }
+  int waitProgram(double seconds = 60) { return waitPid(program, seconds); }
+  /// Waits until no process is left that came from here; how many had to be waited for in vain.
+  unsigned leftBehind(double seconds) {
+    unsigned left = 0;
+    within(seconds, [&] {
+      int status;
+      while (waitpid(-1, &status, WNOHANG) > 0)
+        ;
+      left = errno == ECHILD ? 0 : 1;
+      return left == 0;
+    });
+    return left;
+  }
+
+  pid_t recorder = -1, program = -1;
+
+private:
+  bool findProgram() {
+    std::ifstream children("/proc/" + std::to_string(recorder) + "/task/" + std::to_string(recorder) +
+                           "/children");
+    return bool(children >> program);
+  }
+  static int waitPid(pid_t &pid, double seconds) {
+    int status = 0;
+    pid_t got = 0;
+    if (!within(seconds, [&] { return (got = waitpid(pid, &status, WNOHANG)) != 0; }))
+      return -1000;
+    pid = -1;
+    if (got < 0)
+      return -2000;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  std::string outputs;
+};
+
+} // namespace
+
+TEST_CASE(
+    "a program killed at 50 random moments: the tape is closed properly, says so, and nothing stays behind") {
+  std::mt19937 random(4711);
+  unsigned pending = 0;
+  for (int round = 0; round < 50; ++round) {
+    CAPTURE(round);
+    ScratchDirectory scratch;
+    std::string path = scratch.file("t.tape");
+    Background run(recordCommand(path, {"forever"}), scratch.file("log"));
+    REQUIRE_MESSAGE(run.waitFor("running"), run.errors());
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 60000));
+    kill(run.program, SIGKILL);
+    run.program = -1;
+    CHECK(run.waitRecorder() == 0);
+    WholeTape tape(path);
+    REQUIRE_MESSAGE(tape.error.empty(), tape.error);
+    const Outcome &outcome = tape.reader->outcome();
+    CHECK(outcome.kind == Outcome::Kind::Failed);
+    CHECK(outcome.programSignal == SIGKILL);
+    REQUIRE(outcome.signature);
+    CHECK(outcome.signature->oracle == "died");
+    CHECK(outcome.signature->name == "SIGKILL");
+    CHECK(tape.find(PacketKind::Loss).empty());
+    unsigned here = 0;
+    for (size_t i = 0; i < tape.packets.size(); ++i)
+      if (tape.packets[i].completion == Completion::Pending) {
+        ++here;
+        CHECK(i + 1 == tape.packets.size());
+      }
+    CHECK(here <= 1);
+    pending += here;
+    CHECK(run.leftBehind(20) == 0);
+  }
+  CHECK(pending > 0);
+}
+
+TEST_CASE("the operation that never came back is in the tape: program killed, interrupted, or recorder told "
+          "to stop") {
+  struct Row {
+    int signal;
+    bool toRecorder;
+  };
+  for (Row row : {Row{SIGKILL, false}, Row{SIGINT, true}, Row{SIGTERM, true}, Row{SIGSEGV, false}}) {
+    CAPTURE(row.signal);
+    ScratchDirectory scratch;
+    std::string path = scratch.file("t.tape");
+    // A model's operation may take a minute: it is the program that ends.
+    std::vector<std::string> command = recordCommand(path, {"hang"});
+    command[4] += "?timeout=60000";
+    Background run(command, scratch.file("log"));
+    REQUIRE_MESSAGE(run.waitFor("hanging"), run.errors());
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    kill(row.toRecorder ? run.recorder : run.program, row.signal);
+    run.program = -1;
+    CHECK(run.waitRecorder() == 0);
+    WholeTape tape(path);
+    REQUIRE_MESSAGE(tape.error.empty(), tape.error);
+    REQUIRE(!tape.packets.empty());
+    const Packet &last = tape.packets.back();
+    CHECK(last.kind == PacketKind::RegisterRead);
+    CHECK(last.address == 0x100);
+    CHECK(last.completion == Completion::Pending);
+    CHECK(last.completeTime == 0);
+    CHECK(tape.reader->outcome().programSignal == row.signal);
+    CHECK(tape.reader->outcome().signature->marker == "before");
+    CHECK(jsonOf(run.result()).getInteger("pending") == 1);
+    CHECK(run.leftBehind(20) == 0); // The looping model's host as well.
+  }
+}
+
+TEST_CASE(
+    "the recorder killed at random moments: the program goes on to its end, and what was written is saved") {
+  std::mt19937 random(11);
+  unsigned kept = 0;
+  for (int round = 0; round < 12; ++round) {
+    CAPTURE(round);
+    ScratchDirectory scratch;
+    std::string path = scratch.file("t.tape");
+    // A small ring: the program would wait for the recorder for ever if it did not notice.
+    Background run(recordCommand(path, {"rounds", "400"}, {"--ring-bytes", "65536"}), scratch.file("log"));
+    REQUIRE_MESSAGE(run.waitFor("running"), run.errors());
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 150000));
+    kill(run.recorder, SIGKILL);
+    if (run.waitRecorder() == 0)
+      continue; // It was done before.
+    int end = run.waitProgram(60);
+    CHECK((end == 0 ||
+           end == -2000)); // The recorder may have seen its end, and be killed while it wrote the tape's.
+    CHECK(run.errors().find("done") != std::string::npos);
+    CHECK(access(path.c_str(), F_OK) != 0);
+    llvm::Expected<RecoverReport> recovered = recoverTape(path + ".partial", scratch.file("saved.tape"));
+    if (!recovered) {
+      // Killed before the first block was written: there is nothing to save, and that is said.
+      CHECK(llvm::toString(recovered.takeError()) != "");
+      continue;
+    }
+    WholeTape saved(scratch.file("saved.tape"));
+    CHECK_MESSAGE(saved.error.empty(), saved.error);
+    kept += saved.packets.size() > 0;
+    CHECK(run.leftBehind(20) == 0);
+  }
+  CHECK(kept > 0);
+}
+
+TEST_CASE("a recorder that is only stopped holds the program up, and nothing is lost") {
+  ScratchDirectory scratch;
+  std::string path = scratch.file("t.tape");
+  Background run(recordCommand(path, {"rounds", "100"}, {"--ring-bytes", "65536"}), scratch.file("log"));
+  REQUIRE_MESSAGE(run.waitFor("running"), run.errors());
+  kill(run.recorder, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  CHECK(run.errors().find("done") == std::string::npos);
+  kill(run.recorder, SIGCONT);
+  run.program = -1;
+  CHECK(run.waitRecorder() == 0);
+  WholeTape tape(path);
+  REQUIRE_MESSAGE(tape.error.empty(), tape.error);
+  CHECK(tape.find(PacketKind::Oracle).size() == 300);
+  CHECK(tape.find(PacketKind::Loss).empty());
+}
+
+TEST_CASE("an interrupt reaches the program once: from a terminal, or passed on") {
+  SUBCASE("sent to the recorder") {
+    ScratchDirectory scratch;
+    Background run(recordCommand(scratch.file("t.tape"), {"count-interrupts"}, {"--propagate-exit"}),
+                   scratch.file("log"));
+    REQUIRE_MESSAGE(run.waitFor("running"), run.errors());
+    kill(run.recorder, SIGINT);
+    run.program = -1;
+    CHECK(run.waitRecorder() == 1);
+  }
+  SUBCASE("typed at a terminal") {
+    ScratchDirectory scratch;
+    std::vector<std::string> command =
+        recordCommand(scratch.file("t.tape"), {"count-interrupts"}, {"--propagate-exit"});
+    std::vector<char *> arguments;
+    for (std::string &word : command)
+      arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    int terminal = -1;
+    pid_t recorder = forkpty(&terminal, nullptr, nullptr, nullptr);
+    REQUIRE(recorder >= 0);
+    if (recorder == 0) {
+      execv(arguments[0], arguments.data());
+      _exit(127);
+    }
+    std::string seen;
+    bool typed = false;
+    char buffer[512];
+    for (ssize_t got; (got = read(terminal, buffer, sizeof(buffer))) > 0;) {
+      seen.append(buffer, size_t(got));
+      if (!typed && seen.find("running") != std::string::npos)
+        typed = write(terminal, "\x03", 1) == 1;
+    }
+    close(terminal);
+    int status = 0;
+    CHECK(waitpid(recorder, &status, 0) == recorder);
+    CHECK(typed);
+    CHECK(WIFEXITED(status));
+    CHECK_MESSAGE(WEXITSTATUS(status) == 1, seen);
+    CHECK(seen.find("tapeback.record/1") != std::string::npos);
+  }
+}

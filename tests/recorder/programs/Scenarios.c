@@ -1,0 +1,455 @@
+/* Programs to be recorded, each for one thing that a recorder must get right. Plain C11: the C API's header must do.
+ *
+ * usage: recorder-scenarios SCENARIO [arguments]
+ * Exits 0 if the scenario went as it should, else 9 with a message.
+ */
+#include "recorder/tapeback.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MUST(condition)                                                                                                \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      fprintf(stderr, "%s:%d: %s does not hold; tb_error: %s\n", __FILE__, __LINE__, #condition, tb_error());          \
+      exit(9);                                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
+static tb_device *openOne(const char *name) {
+  tb_device *device = NULL;
+  int code = tb_open(name, &device);
+  MUST(code == TB_OK && device);
+  return device;
+}
+
+/* Each function of the C API at least once, in a known order. */
+static int everyCall(void) {
+  tb_device *device = openOne(NULL);
+  MUST(tb_recording() == (getenv("TAPEBACK_RING") != NULL));
+  MUST(tb_version()[0]);
+  uint8_t byte = 0;
+  uint16_t half = 0;
+  uint32_t word = 0;
+  uint64_t quad = 0;
+  MUST(tb_mark(device, "begin") == TB_OK);
+  MUST(tb_write8(device, "bar0", 0x10, 0x12) == TB_OK);
+  MUST(tb_write16(device, "bar0", 0x12, 0x3456) == TB_OK);
+  MUST(tb_write32(device, NULL, 0x14, 0x789abcde) == TB_OK);
+  MUST(tb_write64(device, "bar0", 0x18, 0x1122334455667788) == TB_OK);
+  MUST(tb_read8(device, "bar0", 0x10, &byte) == TB_OK && byte == 0x12);
+  MUST(tb_read16(device, "bar0", 0x12, &half) == TB_OK && half == 0x3456);
+  MUST(tb_read32(device, "bar0", 0x14, &word) == TB_OK && word == 0x789abcde);
+  MUST(tb_read64(device, "bar0", 0x18, &quad) == TB_OK && quad == 0x1122334455667788);
+  MUST(tb_read32(device, "bar2", 0x10, &word) == TB_OK && word == 0);
+  MUST(tb_poll(device, "bar0", 0x14, 4, 0xff, 0xde, 1000000, &quad) == TB_OK && quad == 0x789abcde);
+  MUST(tb_poll(device, "bar0", 0x14, 4, 0xff, 0x00, 1000000, &quad) == TB_E_TIMEOUT && quad == 0x789abcde);
+  uint64_t iova = 0;
+  void *pointer = NULL;
+  MUST(tb_alloc(device, 8000, 0, &iova, &pointer) == TB_OK && iova % 4096 == 0);
+  for (int i = 0; i < 8192; ++i)
+    MUST(!pointer || ((uint8_t *)pointer)[i] == 0);
+  uint8_t out[300], in[300];
+  for (int i = 0; i < 300; ++i)
+    in[i] = (uint8_t)(i * 7 + 1);
+  MUST(tb_mem_write(device, iova + 5, in, sizeof(in)) == TB_OK);
+  MUST(tb_mem_read(device, iova + 5, out, sizeof(out)) == TB_OK && !memcmp(in, out, sizeof(in)));
+  MUST(tb_wait_mem(device, iova + 8, 4, 0xff, in[3], 1000000, &quad) == TB_OK);
+  MUST(tb_wait_mem(device, iova + 8, 4, 0xff, 0, 1000000, NULL) == TB_E_TIMEOUT);
+  MUST(tb_acquire(device, iova, 64) == TB_OK);
+  MUST(tb_publish(device, iova + 100, 28) == TB_OK);
+  /* A copy: 100 bytes from iova to iova + 4090, across a page. */
+  MUST(tb_write64(device, "bar0", 0x300, iova + 5) == TB_OK);
+  MUST(tb_write64(device, "bar0", 0x308, iova + 4090) == TB_OK);
+  MUST(tb_write64(device, "bar0", 0x310, 100) == TB_OK);
+  MUST(tb_write32(device, "bar0", 0x318, 1) == TB_OK);
+  MUST(tb_read32(device, "bar0", 0x318, &word) == TB_OK && word == 0);
+  MUST(tb_check_memory(device, "copy", iova + 4090, in, 100) == 1);
+  uint64_t count = 0;
+  MUST(tb_write32(device, "bar0", 0x200, 1) == TB_OK);
+  MUST(tb_wait_irq(device, 0, 1000000, &count) == TB_OK && count == 1);
+  MUST(tb_wait_irq(device, 0, 1000000, &count) == TB_E_TIMEOUT && count == 0);
+  MUST(tb_counter(device, "reads", &quad) == TB_OK && quad == 1);
+  uint64_t outer = 0, inner = 0;
+  MUST(tb_span_begin(device, "outer", &outer) == TB_OK);
+  MUST(tb_span_begin(device, "inner", &inner) == TB_OK);
+  MUST(tb_span_end(device, inner) == TB_OK);
+  MUST(tb_span_end(device, outer) == TB_OK);
+  MUST(tb_read32(device, "bar0", 0x14, &word) == TB_OK);
+  MUST(tb_check_equal(device, "word", 0x789abcde, word) == 1);
+  MUST(tb_check(device, "yes", 1) == 1);
+  MUST(tb_reset(device) == TB_OK);
+  MUST(tb_read32(device, "bar0", 0x14, &word) == TB_OK && word == 0);
+  MUST(tb_check_equal(device, "wrong", 0x700, word) == 0);
+  MUST(tb_check(device, "no", 0) == 0);
+  MUST(tb_fail(device, "gave-up") == 0);
+  MUST(tb_read32(device, "bar0", 0x108, &word) == TB_E_TARGET && tb_error()[0]);
+  MUST(tb_free(device, iova) == TB_OK);
+  MUST(tb_close(device) == TB_OK);
+  return 0;
+}
+
+/* What must be refused, and leave nothing on the tape. */
+static int misuse(void) {
+  tb_device *device = NULL, *second = NULL;
+  uint32_t word = 0;
+  uint64_t iova = 0;
+  MUST(tb_open(NULL, NULL) == TB_E_USAGE);
+  MUST(tb_open("nobody", &device) < 0 && !device && tb_error()[0]);
+  device = openOne(NULL);
+  MUST(tb_open(NULL, &second) == TB_E_USAGE && !second);
+  MUST(tb_read32(NULL, "bar0", 0, &word) == TB_E_USAGE);
+  MUST(tb_read32(device, "bar0", 0, NULL) == TB_E_USAGE);
+  MUST(tb_read32(device, "bar7", 0, &word) == TB_E_USAGE);
+  MUST(tb_poll(device, "bar0", 0, 3, 1, 1, 1, NULL) == TB_E_USAGE);
+  MUST(tb_poll(device, "bar0", 0, 4, 1, 2, 1, NULL) == TB_E_USAGE);
+  MUST(tb_alloc(device, 0, 0, &iova, NULL) == TB_E_USAGE);
+  MUST(tb_alloc(device, 1, 3, &iova, NULL) == TB_E_USAGE);
+  MUST(tb_alloc(device, 1, 0, NULL, NULL) == TB_E_USAGE);
+  MUST(tb_free(device, 0x1234) == TB_E_USAGE);
+  MUST(tb_mem_read(device, 0x1234, &word, 4) == TB_E_USAGE);
+  MUST(tb_acquire(device, 0x1234, 4) == TB_E_USAGE);
+  MUST(tb_publish(device, 0x1234, 4) == TB_E_USAGE);
+  MUST(tb_check_memory(device, "x", 0x1234, &word, 4) == TB_E_USAGE);
+  MUST(tb_wait_mem(device, 0x1234, 4, 1, 1, 1, NULL) == TB_E_USAGE);
+  MUST(tb_mark(device, NULL) == TB_E_USAGE);
+  MUST(tb_mark(device, "") == TB_E_USAGE);
+  MUST(tb_mark(device, "\xff\xfe") == TB_E_USAGE);
+  char longName[300];
+  memset(longName, 'x', sizeof(longName) - 1);
+  longName[sizeof(longName) - 1] = 0;
+  MUST(tb_mark(device, longName) == TB_E_USAGE);
+  MUST(tb_counter(device, "no-such-counter", &iova) == TB_E_USAGE);
+  MUST(tb_close(device) == TB_OK);
+  MUST(tb_read32(device, "bar0", 0, &word) == TB_E_USAGE);
+  MUST(tb_close(device) == TB_E_USAGE);
+  device = openOne(NULL);
+  MUST(tb_close(device) == TB_OK);
+  return 0;
+}
+
+/* A read that never comes back. */
+static int hang(void) {
+  tb_device *device = openOne(NULL);
+  uint32_t word = 0;
+  MUST(tb_mark(device, "before") == TB_OK);
+  MUST(tb_read32(device, "bar0", 0x14, &word) == TB_OK);
+  fputs("hanging\n", stderr);
+  MUST(tb_read32(device, "bar0", 0x100, &word) == TB_OK);
+  return 9;
+}
+
+static void work(tb_device *device, unsigned number, unsigned rounds) {
+  uint64_t at = 0x10 + (number % 16) * 4;
+  for (unsigned i = 0; i < rounds; ++i) {
+    uint32_t word = 0;
+    MUST(tb_write32(device, "bar0", at, number * 1000 + i) == TB_OK);
+    MUST(tb_read32(device, "bar0", at, &word) == TB_OK);
+    MUST(tb_check_equal(device, "sum", word, word) == 1);
+  }
+}
+
+struct job {
+  tb_device *device;
+  unsigned number, rounds;
+};
+static void *workThread(void *argument) {
+  struct job *job = argument;
+  work(job->device, job->number, job->rounds);
+  return NULL;
+}
+
+static int threads(unsigned count, unsigned rounds) {
+  tb_device *device = openOne(NULL);
+  pthread_t ids[256];
+  struct job jobs[256];
+  MUST(count <= 256);
+  for (unsigned i = 0; i < count; ++i) {
+    jobs[i] = (struct job){device, i, rounds};
+    MUST(pthread_create(&ids[i], NULL, workThread, &jobs[i]) == 0);
+  }
+  for (unsigned i = 0; i < count; ++i)
+    MUST(pthread_join(ids[i], NULL) == 0);
+  MUST(tb_close(device) == TB_OK);
+  return 0;
+}
+
+/* One thread waits for what another one does later. */
+static void *raiseLater(void *argument) {
+  usleep(20000);
+  MUST(tb_write32(argument, "bar0", 0x200, 1) == TB_OK);
+  usleep(20000);
+  MUST(tb_write32(argument, "bar0", 0x20, 0x55) == TB_OK);
+  return NULL;
+}
+static int waitForOther(void) {
+  tb_device *device = openOne(NULL);
+  pthread_t id;
+  MUST(pthread_create(&id, NULL, raiseLater, device) == 0);
+  MUST(tb_wait_irq(device, 0, 60000000000, NULL) == TB_OK);
+  MUST(tb_poll(device, "bar0", 0x20, 4, 0xff, 0x55, 60000000000, NULL) == TB_OK);
+  MUST(pthread_join(id, NULL) == 0);
+  MUST(tb_close(device) == TB_OK);
+  return 0;
+}
+
+/* The device is opened and reset by threads that end; its helper process must not. */
+static void *openThread(void *argument) {
+  *(tb_device **)argument = openOne(NULL);
+  return NULL;
+}
+static int openerEnds(void) {
+  tb_device *device = NULL;
+  pthread_t id;
+  MUST(pthread_create(&id, NULL, openThread, &device) == 0);
+  MUST(pthread_join(id, NULL) == 0);
+  usleep(50000);
+  work(device, 1, 10);
+  MUST(tb_close(device) == TB_OK);
+  return 0;
+}
+
+static int forks(void) {
+  tb_device *device = openOne(NULL), *other = NULL;
+  work(device, 1, 10);
+  pid_t child = fork();
+  MUST(child >= 0);
+  if (child == 0) {
+    uint32_t word = 0;
+    if (tb_read32(device, "bar0", 0x10, &word) != TB_E_FORKED || !strstr(tb_error(), "fork"))
+      _exit(1);
+    if (tb_mark(device, "child") != TB_E_FORKED || tb_close(device) != TB_E_FORKED)
+      _exit(2);
+    if (tb_open(NULL, &other) != TB_E_FORKED || tb_recording())
+      _exit(3);
+    exit(0); /* Runs the destructors. */
+  }
+  int status = 0;
+  MUST(waitpid(child, &status, 0) == child);
+  MUST(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  work(device, 2, 10);
+  MUST(tb_close(device) == TB_OK);
+  return 0;
+}
+
+static void *exitThread(void *argument) {
+  work(argument, 3, 50);
+  exit(5);
+}
+static int exitFromThread(void) {
+  tb_device *device = openOne(NULL);
+  pthread_t id;
+  MUST(pthread_create(&id, NULL, exitThread, device) == 0);
+  for (;;) {
+    uint32_t word = 0;
+    if (tb_read32(device, "bar0", 0x10, &word) != TB_OK)
+      pause();
+  }
+}
+
+static int twoDevices(void) {
+  tb_device *a = openOne("a"), *b = NULL;
+  work(a, 1, 5);
+  b = openOne("b");
+  work(b, 2, 5);
+  work(a, 3, 5);
+  MUST(tb_open(NULL, &(tb_device *){NULL}) == TB_E_USAGE); /* Which one? */
+  MUST(tb_close(a) == TB_OK);
+  a = openOne("a");
+  work(a, 4, 5);
+  MUST(tb_close(b) == TB_OK);
+  MUST(tb_close(a) == TB_OK);
+  return 0;
+}
+
+/* Until killed: a bit of everything, as fast as it goes. */
+static int forever(void) {
+  tb_device *device = openOne(NULL);
+  uint64_t iova = 0;
+  MUST(tb_alloc(device, 65536, 0, &iova, NULL) == TB_OK);
+  uint8_t bytes[3000];
+  fputs("running\n", stderr);
+  for (unsigned i = 0;; ++i) {
+    uint32_t word = 0;
+    memset(bytes, (int)i, sizeof(bytes));
+    MUST(tb_mark(device, "round") == TB_OK);
+    MUST(tb_mem_write(device, iova + i % 1000, bytes, sizeof(bytes)) == TB_OK);
+    MUST(tb_write64(device, "bar0", 0x300, iova + i % 1000) == TB_OK);
+    MUST(tb_write64(device, "bar0", 0x308, iova + 32768 + i % 777) == TB_OK);
+    MUST(tb_write64(device, "bar0", 0x310, sizeof(bytes)) == TB_OK);
+    MUST(tb_write32(device, "bar0", 0x318, 1) == TB_OK);
+    MUST(tb_poll(device, "bar0", 0x318, 4, 1, 0, 1000000000, NULL) == TB_OK);
+    MUST(tb_check_memory(device, "copied", iova + 32768 + i % 777, bytes, sizeof(bytes)) == 1);
+    MUST(tb_read32(device, "bar0", 0x14, &word) == TB_OK);
+  }
+}
+
+/* Goes on for so many rounds whatever becomes of the recorder. */
+static int rounds(unsigned count) {
+  tb_device *device = openOne(NULL);
+  uint64_t iova = 0;
+  MUST(tb_alloc(device, 65536, 0, &iova, NULL) == TB_OK);
+  static uint8_t bytes[60000];
+  fputs("running\n", stderr);
+  for (unsigned i = 0; i < count; ++i) {
+    for (unsigned k = 0; k < sizeof(bytes); ++k) /* Does not compress, is not seen twice. */
+      bytes[k] = (uint8_t)((i * 2654435761u + k * 40503u) >> (k % 13));
+    MUST(tb_mem_write(device, iova, bytes, sizeof(bytes)) == TB_OK);
+    work(device, i, 3);
+  }
+  MUST(tb_close(device) == TB_OK);
+  fputs("done\n", stderr);
+  return 0;
+}
+
+/* Memory contents larger than chunk, ring and capture limit. */
+static int bigMemory(void) {
+  tb_device *device = openOne(NULL);
+  uint64_t iova = 0;
+  size_t size = (size_t)5 << 20;
+  void *pointer = NULL;
+  MUST(tb_alloc(device, size, 0, &iova, &pointer) == TB_OK);
+  uint8_t *bytes = malloc(size);
+  for (size_t i = 0; i < size; ++i)
+    bytes[i] = (uint8_t)(i * 31 + (i >> 8) * 17);
+  MUST(tb_mem_write(device, iova, bytes, size) == TB_OK);
+  MUST(tb_check_memory(device, "big", iova, bytes, size) == 1);
+  MUST(tb_close(device) == TB_OK);
+  return 0;
+}
+
+/* A program gone wrong: it writes over the ring. */
+static int scribble(unsigned seed) {
+  tb_device *device = openOne(NULL);
+  work(device, 1, 20);
+  FILE *maps = fopen("/proc/self/maps", "r");
+  MUST(maps);
+  char line[4096];
+  unsigned long from = 0, to = 0;
+  while (fgets(line, sizeof(line), maps))
+    if (strstr(line, "tapeback-") && strstr(line, "/ring"))
+      MUST(sscanf(line, "%lx-%lx", &from, &to) == 2);
+  fclose(maps);
+  MUST(from && to > from);
+  srand(seed);
+  for (int round = 0; round < 200; ++round) {
+    for (int i = 0; i < 50; ++i) {
+      /* Half of it into the header, where the positions are. */
+      unsigned long at = rand() % 2 ? (unsigned long)rand() % 4096 : (unsigned long)rand() % (to - from - 8);
+      uint64_t value = (uint64_t)rand() << (rand() % 40);
+      memcpy((char *)from + at, &value, 1 + (size_t)(rand() % 8));
+    }
+    uint32_t word = 0;
+    MUST(tb_read32(device, "bar0", 0x14, &word) == TB_OK); /* Recorded or not, the device works. */
+  }
+  MUST(tb_close(device) == TB_OK);
+  return 0;
+}
+
+/* How often SIGINT comes: once is what a user meant. */
+static atomic_int interrupts;
+static void countInterrupt(int signal) {
+  (void)signal;
+  atomic_fetch_add(&interrupts, 1);
+}
+static int countInterrupts(void) {
+  tb_device *device = openOne(NULL);
+  signal(SIGINT, countInterrupt);
+  fputs("running\n", stderr);
+  for (int i = 0; i < 1000 && !atomic_load(&interrupts); ++i)
+    usleep(10000);
+  usleep(300000); /* A second one would come now. */
+  MUST(tb_close(device) == TB_OK);
+  return atomic_load(&interrupts);
+}
+
+/* What daemons do. */
+static int closesDescriptors(void) {
+  tb_device *device = openOne(NULL);
+  work(device, 1, 5);
+  for (int fd = 3; fd < 64; ++fd)
+    if (!getenv("KEEP_FDS"))
+      (void)dup2(1, fd);
+  MUST(tb_mark(device, "after") == TB_OK);
+  return 0; /* The target's own descriptors are gone: nothing more is asked of it. */
+}
+
+static int crash(void) {
+  tb_device *device = openOne(NULL);
+  work(device, 1, 5);
+  MUST(tb_mark(device, "crash") == TB_OK);
+  abort();
+}
+
+/* Marks and doorbells to start and stop at. */
+static int stages(void) {
+  tb_device *device = openOne(NULL);
+  uint64_t iova = 0;
+  MUST(tb_alloc(device, 8192, 0, &iova, NULL) == TB_OK);
+  for (unsigned i = 0; i < 5; ++i) {
+    char bytes[100];
+    memset(bytes, 'a' + (int)i, sizeof(bytes));
+    MUST(tb_mark(device, "stage") == TB_OK);
+    MUST(tb_mem_write(device, iova, bytes, sizeof(bytes)) == TB_OK);
+    MUST(tb_write64(device, "bar0", 0x300, iova) == TB_OK);
+    MUST(tb_write64(device, "bar0", 0x308, iova + 4096) == TB_OK);
+    MUST(tb_write64(device, "bar0", 0x310, 10 + i) == TB_OK);
+    MUST(tb_write32(device, "bar0", 0x318, 1) == TB_OK);
+    MUST(tb_poll(device, "bar0", 0x318, 4, 1, 0, 1000000000, NULL) == TB_OK);
+    MUST(tb_check_memory(device, "stage", iova + 4096, bytes, 10 + i) == 1);
+    MUST(tb_write32(device, "bar0", 0x10, i) == TB_OK);
+  }
+  MUST(tb_close(device) == TB_OK);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  const char *scenario = argc > 1 ? argv[1] : "";
+  unsigned first = argc > 2 ? (unsigned)atoi(argv[2]) : 0, second = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+  if (!strcmp(scenario, "every-call"))
+    return everyCall();
+  if (!strcmp(scenario, "misuse"))
+    return misuse();
+  if (!strcmp(scenario, "hang"))
+    return hang();
+  if (!strcmp(scenario, "threads"))
+    return threads(first, second);
+  if (!strcmp(scenario, "wait-for-other"))
+    return waitForOther();
+  if (!strcmp(scenario, "opener-ends"))
+    return openerEnds();
+  if (!strcmp(scenario, "fork"))
+    return forks();
+  if (!strcmp(scenario, "exit-from-thread"))
+    return exitFromThread();
+  if (!strcmp(scenario, "two-devices"))
+    return twoDevices();
+  if (!strcmp(scenario, "forever"))
+    return forever();
+  if (!strcmp(scenario, "rounds"))
+    return rounds(first);
+  if (!strcmp(scenario, "big-memory"))
+    return bigMemory();
+  if (!strcmp(scenario, "scribble"))
+    return scribble(first);
+  if (!strcmp(scenario, "closes-descriptors"))
+    return closesDescriptors();
+  if (!strcmp(scenario, "count-interrupts"))
+    return countInterrupts();
+  if (!strcmp(scenario, "crash"))
+    return crash();
+  if (!strcmp(scenario, "stages"))
+    return stages();
+  if (!strcmp(scenario, "exit"))
+    return (int)first;
+  if (!strcmp(scenario, "no-target"))
+    return tb_open(NULL, &(tb_device *){NULL}) == TB_E_NO_TARGET ? 0 : 9;
+  fprintf(stderr, "unknown scenario '%s'\n", scenario);
+  return 2;
+}
