@@ -171,7 +171,8 @@ std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extr
   case PacketKind::MemoryRead:
   case PacketKind::Acquire:
   case PacketKind::MemoryMap:
-  case PacketKind::MemoryUnmap: return range();
+  case PacketKind::MemoryUnmap:
+  case PacketKind::Expectation: return range();
   case PacketKind::DmaDescriptor: {
     bool from = packet.flags & TransferFromDevice;
     std::string text =

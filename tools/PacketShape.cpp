@@ -32,6 +32,7 @@ constexpr KindShape shapes[] = {
     /* open */ {nullptr, nullptr, S::Name},
     /* close */ {nullptr, nullptr, 0},
     /* late-completion */ {nullptr, "value", S::Link},
+    /* expectation */ {"address", nullptr, S::Space | S::Length | S::Payload},
 };
 static_assert(std::size(shapes) == packetKindCount);
 constexpr KindShape unknownShape = {"address", "value",
