@@ -1,6 +1,6 @@
 #include "hal/pci-sysfs/SysfsTarget.h"
-#include "hal/TargetFailure.h"
 #include "hal/FileDescriptor.h"
+#include "hal/TargetFailure.h"
 #include "hal/vfio/Mmio.h"
 #include "hal/vfio/PciConfig.h"
 #include "llvm/ADT/StringExtras.h"

@@ -155,16 +155,16 @@ llvm::Error checkVfioReady(const PciDevice &device, llvm::StringRef sysfs, llvm:
                      "without an IOMMU only registers can be driven: pci-sysfs:" +
                          name);
   if (!isVfioDriver(device.driver))
-    return failUsage("not-bound",
-                     device.driver.empty() ? "the device is bound to no driver"
-                                           : "the device belongs to the driver '" + device.driver + "'",
-                     device.folder,
-                     "give it to VFIO (as root): modprobe vfio-pci; echo vfio-pci > " + device.folder +
-                         "/driver_override; " +
-                         (device.driver.empty()
-                              ? std::string()
-                              : "echo " + name + " > " + device.folder + "/driver/unbind; ") +
-                         "echo " + name + " > " + sysfs.str() + "/bus/pci/drivers_probe");
+    return failUsage(
+        "not-bound",
+        device.driver.empty() ? "the device is bound to no driver"
+                              : "the device belongs to the driver '" + device.driver + "'",
+        device.folder,
+        "if nothing here needs it, give it to VFIO (as root): modprobe vfio-pci; echo vfio-pci > " +
+            device.folder + "/driver_override; " +
+            (device.driver.empty() ? std::string()
+                                   : "echo " + name + " > " + device.folder + "/driver/unbind; ") +
+            "echo " + name + " > " + sysfs.str() + "/bus/pci/drivers_probe");
   std::vector<PciDevice> blockers = groupBlockers(device, sysfs);
   if (!blockers.empty()) {
     std::string list, commands;

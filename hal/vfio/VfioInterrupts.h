@@ -5,8 +5,8 @@
 // device still asserts it, it fires again. Not thread-safe.
 #pragma once
 
-#include "hal/TargetTypes.h"
 #include "hal/FileDescriptor.h"
+#include "hal/TargetTypes.h"
 #include "llvm/Support/Error.h"
 #include <vector>
 

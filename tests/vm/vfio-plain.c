@@ -1,10 +1,10 @@
-/* A program that drives QEMU's edu device through Linux VFIO by itself, as anybody would write it: no Tapeback in it. For
- * `tapeback record --preload`, which must make a tape of it without its help.
+/* A program that drives QEMU's edu device through Linux VFIO by itself, as anybody would write it: no
+ * Tapeback in it. For `tapeback record --preload`, which must make a tape of it without its help.
  *
  *   vfio-plain ADDRESS [--rounds N] [--insist]
  *
- * --insist maps the registers even where the region query says that they cannot be mapped. Exits 0 if all answers were
- * right, 1 if one was not, 3 if VFIO refused something. */
+ * --insist maps the registers even where the region query says that they cannot be mapped. Exits 0 if all
+ * answers were right, 1 if one was not, 3 if VFIO refused something. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/vfio.h>
@@ -90,8 +90,8 @@ static void openDevice(const char *address, int insist) {
   need(ioctl(container, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU) == 0, "SET_IOMMU");
   memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   need(memory != MAP_FAILED, "mmap");
-  struct vfio_iommu_type1_dma_map map = {sizeof map, VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE, (uintptr_t)memory,
-                                         IOVA, MEMORY};
+  struct vfio_iommu_type1_dma_map map = {sizeof map, VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE,
+                                         (uintptr_t)memory, IOVA, MEMORY};
   need(ioctl(container, VFIO_IOMMU_MAP_DMA, &map) == 0, "MAP_DMA");
   device = ioctl(group, VFIO_GROUP_GET_DEVICE_FD, address);
   need(device >= 0, "GET_DEVICE_FD");
@@ -105,7 +105,8 @@ static void openDevice(const char *address, int insist) {
     mapped = registers;
   }
   struct vfio_region_info config = {.argsz = sizeof config, .index = VFIO_PCI_CONFIG_REGION_INDEX};
-  need(ioctl(device, VFIO_DEVICE_GET_REGION_INFO, &config) == 0, "GET_REGION_INFO of the configuration space");
+  need(ioctl(device, VFIO_DEVICE_GET_REGION_INFO, &config) == 0,
+       "GET_REGION_INFO of the configuration space");
   uint16_t command = 0;
   need(pread(device, &command, 2, (off_t)config.offset + 4) == 2, "reading COMMAND");
   command |= 6; /* Memory and master. */
@@ -158,6 +159,7 @@ int main(int argc, char **argv) {
     once(round);
   need(ioctl(device, VFIO_DEVICE_RESET) == 0, "RESET");
   expect("the identity", readRegister(0), 0x010000ed);
-  printf("vfio-plain: %u rounds, %d wrong, registers %s\n", rounds, wrong, mapped ? "mapped" : "by pread and pwrite");
+  printf("vfio-plain: %u rounds, %d wrong, registers %s\n", rounds, wrong,
+         mapped ? "mapped" : "by pread and pwrite");
   return wrong ? 1 : 0;
 }

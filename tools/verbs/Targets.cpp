@@ -109,7 +109,8 @@ std::vector<Instance> sysfsInstances() {
     if (!device.driver.empty())
       problem = Failure(FailureClass::Usage, "device-busy",
                         "the driver '" + device.driver + "' is using the device", device.folder,
-                        "echo " + device.address.str() + " > " + device.folder + "/driver/unbind");
+                        "if nothing here needs it (as root): echo " + device.address.str() + " > " +
+                            device.folder + "/driver/unbind");
     else if (access(bar.c_str(), R_OK | W_OK))
       problem = Failure(FailureClass::Usage, "no-access", bar + ": " + std::strerror(errno), device.folder,
                         "the device needs a memory BAR, and you the right to open its file");

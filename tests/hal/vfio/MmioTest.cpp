@@ -10,6 +10,7 @@ using namespace tapeback::test;
 
 extern "C" void tapebackProbeDoorbell(uint32_t *payload, volatile uint32_t *doorbell);
 
+#if defined(__x86_64__) && !defined(TAPEBACK_SANITIZED)
 namespace {
 
 constexpr const char *objdump = "/usr/bin/objdump"; // Of binutils, which every compiler here needs.
@@ -70,6 +71,7 @@ std::vector<Access> accessesOf(const std::string &function) {
 }
 
 } // namespace
+#endif
 
 TEST_CASE("one register access is one instruction of exactly that width") {
 #ifndef __x86_64__
