@@ -140,10 +140,10 @@ typedef struct minnow_descriptor {
 
 enum { MINNOW_DESCRIPTOR_STORE = 1, MINNOW_DESCRIPTOR_LAST = 2 };
 
-static inline minnow_command minnow_make(minnow_opcode opcode, uint32_t flags) {
+static inline minnow_command minnow_make(uint32_t opcode, uint32_t flags) {
   minnow_command c;
   memset(&c, 0, sizeof c);
-  c.w[0] = (uint32_t)opcode | flags << 8;
+  c.w[0] = opcode | flags << 8;
   return c;
 }
 
@@ -152,7 +152,7 @@ static inline minnow_command minnow_nop(void) {
 }
 
 /* opcode: MINNOW_DMA_LOAD or MINNOW_DMA_STORE. */
-static inline minnow_command minnow_dma(minnow_opcode opcode, uint64_t host, uint32_t scratchpad,
+static inline minnow_command minnow_dma(uint32_t opcode, uint64_t host, uint32_t scratchpad,
                                         uint32_t row_bytes, uint32_t rows, uint32_t host_stride,
                                         uint32_t scratchpad_stride) {
   minnow_command c = minnow_make(opcode, 0);
@@ -190,9 +190,9 @@ static inline minnow_command minnow_gemm(uint32_t a, uint32_t b, uint32_t c_addr
 }
 
 /* opcode: MINNOW_VADD32 or MINNOW_VADD8. */
-static inline minnow_command minnow_vadd(minnow_opcode opcode, uint32_t a, uint32_t b, uint32_t d,
-                                         uint32_t rows, uint32_t cols, uint32_t lda, uint32_t ldb,
-                                         uint32_t ldd, uint32_t flags) {
+static inline minnow_command minnow_vadd(uint32_t opcode, uint32_t a, uint32_t b, uint32_t d, uint32_t rows,
+                                         uint32_t cols, uint32_t lda, uint32_t ldb, uint32_t ldd,
+                                         uint32_t flags) {
   minnow_command c = minnow_make(opcode, flags);
   c.w[2] = a;
   c.w[3] = b;

@@ -93,7 +93,7 @@ std::vector<Wrong> wrongs() {
   for (uint32_t opcode = 0; opcode < 256; ++opcode)
     if (!(opcode <= 3 || opcode == 0x10 || (opcode >= 0x20 && opcode <= 0x24) ||
           (opcode >= 0x30 && opcode <= 0x33)))
-      all.push_back({"opcode", minnow_make(minnow_opcode(opcode), 0xab), 1, 0});
+      all.push_back({"opcode", minnow_make(opcode, 0xab), 1, 0});
   return all;
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("the other queue's running command ends before the halt, and no other 
   RTL_OR_SKIP();
   Device minnow;
   minnow.submit(1, {minnow_gemm(0, 0, 0x8000, 64, 64, 64, 64, 64, 256, 0), minnow_fence(Device::data, 7, 0)});
-  minnow.submit(0, {minnow_nop(), minnow_make(minnow_opcode(0x99), 0)});
+  minnow.submit(0, {minnow_nop(), minnow_make(0x99, 0)});
   must(minnow.target->advance(1000));
   // The error is there, the halt is not.
   CHECK(minnow.read(MINNOW_ERR_CODE) == MINNOW_BAD_OPCODE);
@@ -278,7 +278,7 @@ TEST_CASE("of two errors the first is kept; the other's command is executed agai
   Device minnow;
   // Queue 1 is in a long transfer that fails at its end.
   minnow.submit(1, {minnow_dma(MINNOW_DMA_LOAD, Device::base + Device::size - 0x4000, 0, 0x4008, 1, 0, 0)});
-  minnow.submit(0, {minnow_make(minnow_opcode(0x98), 0)});
+  minnow.submit(0, {minnow_make(0x98, 0)});
   CHECK((minnow.settle() & MINNOW_STATUS_HALTED) != 0);
   CHECK(minnow.read(MINNOW_ERR_CODE) == MINNOW_BAD_OPCODE);
   CHECK(minnow.read(MINNOW_ERR_QUEUE) == 0);
@@ -299,8 +299,7 @@ TEST_CASE("a queue blocked in WAIT or BARRIER does not delay the halt, and stays
     Device minnow;
     minnow.submit(1, {block, minnow_fence(Device::data, 1, 0)});
     minnow.settle();
-    minnow.submit(
-        0, {minnow_make(minnow_opcode(0x97), 0), block.w[0] == MINNOW_WAIT ? minnow_signal(0) : block});
+    minnow.submit(0, {minnow_make(0x97, 0), block.w[0] == MINNOW_WAIT ? minnow_signal(0) : block});
     CHECK((minnow.settle() & MINNOW_STATUS_HALTED) != 0);
     CHECK(minnow.queue(1, MINNOW_Q_DONE) == 0);
     minnow.write(MINNOW_CONTROL, MINNOW_CONTROL_ENABLE | MINNOW_CONTROL_RESUME);

@@ -218,7 +218,7 @@ TEST_CASE("the debug port reads and writes the scratchpad while not enabled or h
   CHECK(minnow.scratchpad() == content);
 
   minnow.write(MINNOW_CONTROL, 1);
-  minnow.submit(0, {minnow_make(minnow_opcode(0x7f), 0)});
+  minnow.submit(0, {minnow_make(0x7f, 0)});
   CHECK((minnow.settle() & MINNOW_STATUS_HALTED) != 0);
   CHECK(minnow.read(MINNOW_DBG_DATA) == uint32_t(int32At(content, 4)));
 }
