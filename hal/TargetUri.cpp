@@ -7,14 +7,19 @@
 namespace tapeback {
 namespace {
 
+/// Untrusted text for a message: escaped, and not at full length.
+std::string shown(llvm::StringRef text, size_t most = 64) {
+  std::string out;
+  llvm::raw_string_ostream os(out);
+  llvm::printEscapedString(text.take_front(most), os);
+  os << (text.size() > most ? "…" : "");
+  return out;
+}
+
 llvm::Error badUri(llvm::StringRef text, const llvm::Twine &what) {
-  // The text is untrusted: shown escaped and not at full length.
-  std::string shown;
-  llvm::raw_string_ostream os(shown);
-  llvm::printEscapedString(text.take_front(128), os);
-  return failUsage(
-      "bad-target-uri", what.str(), "target '" + shown + (text.size() > 128 ? "…'" : "'"),
-      "a target is named as scheme:rest?key=value&key=value, for example model:edu?fault=factorial");
+  return failUsage("bad-target-uri", what.str(), "target '" + shown(text, 128) + "'",
+                   "a target is named as scheme:rest?key=value&key=value, for example "
+                   "model:edu?fault=factorial");
 }
 
 bool printable(unsigned char c) {
@@ -91,7 +96,7 @@ llvm::Expected<TargetUri> parseTargetUri(llvm::StringRef text) {
     auto [rawKey, rawValue] = piece.split('=');
     TargetUri::Option option;
     if (rawKey.size() == piece.size())
-      return badUri(text, "option '" + piece.take_front(64) + "' has no '='");
+      return badUri(text, "option '" + shown(piece) + "' has no '='");
     if (!decode(rawKey, option.key) || !validKey(option.key))
       return badUri(text, "an option's name must be letters, digits, '-', '_' and '.'");
     if (!decode(rawValue, option.value))

@@ -216,8 +216,7 @@ llvm::Error ModelTarget::callForNothing() {
   return llvm::Error::success();
 }
 
-// ---- Registers
-// ----------------------------------------------------------------------------------------------------
+// ---- Registers ----
 
 llvm::Expected<uint64_t> ModelTarget::read(TargetSpaceId space, uint64_t address, unsigned width) {
   TargetOperation operation;
@@ -333,8 +332,7 @@ llvm::Error ModelTarget::execute(llvm::MutableArrayRef<TargetOperation> chunk, s
   return failed ? statusFailure(**reply) : llvm::Error::success();
 }
 
-// ---- Memory
-// -------------------------------------------------------------------------------------------------------
+// ---- Memory ----
 
 llvm::Error ModelTarget::requireMemory() const {
   if (table.capabilities & TAPEBACK_MODEL_CAP_MEMORY)
@@ -377,8 +375,7 @@ llvm::Error ModelTarget::writeMemory(uint64_t iova, llvm::ArrayRef<uint8_t> in) 
   return memory.write(iova, in);
 }
 
-// ---- Time and interrupts
-// ------------------------------------------------------------------------------------------
+// ---- Time and interrupts ----
 
 llvm::Expected<AdvanceReply> ModelTarget::advanceOnce(uint64_t budgetNs, uint64_t hostLimitNs,
                                                       uint32_t stopVector) {
@@ -474,8 +471,7 @@ llvm::Error ModelTarget::peek(llvm::StringRef window, uint64_t offset, llvm::Mut
   return llvm::Error::success();
 }
 
-// ---- Snapshots
-// ----------------------------------------------------------------------------------------------------
+// ---- Snapshots ----
 
 llvm::Expected<uint64_t> ModelTarget::snapshot() {
   if (!(table.capabilities & TAPEBACK_MODEL_CAP_SNAPSHOT))
@@ -572,8 +568,7 @@ llvm::Error ModelTarget::releaseSnapshot(uint64_t id) {
   return llvm::Error::success();
 }
 
-// ---- Waveforms
-// ----------------------------------------------------------------------------------------------------
+// ---- Waveforms ----
 
 llvm::Error ModelTarget::beginTrace(llvm::StringRef path) {
   if (!(table.capabilities & TAPEBACK_MODEL_CAP_TRACE))

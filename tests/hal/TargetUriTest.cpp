@@ -68,9 +68,12 @@ TEST_CASE("size is bounded") {
 }
 
 TEST_CASE("terminal escapes in a bad name do not reach the terminal") {
-  Failure f = failure(parseTargetUri("x\033[2J"));
-  CHECK(!contains(f.where, "\033"));
-  CHECK(!contains(f.message, "\033"));
+  for (const char *text :
+       {"x\033[2J", "x:\033[2J", "x:?\033[2J", "x:?a\033[2J=1", "x:?a=\033[2J", "x:?a=1&a\0332"}) {
+    Failure f = failure(parseTargetUri(text));
+    CHECK(!contains(f.where, "\033"));
+    CHECK(!contains(f.message, "\033"));
+  }
 }
 
 TEST_CASE("an unknown option is refused with a list of those there are") {

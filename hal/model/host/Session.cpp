@@ -27,6 +27,14 @@ const char *statusName(int status) {
   }
 }
 
+int refuseLanguage(const MessageHeader &header) {
+  // Standard error is what the other side shows when we are gone.
+  dprintf(STDERR_FILENO,
+          "tapeback-model-host speaks version %u of the protocol, not %u: rebuild or reinstall\n",
+          protocolVersion, header.version);
+  return 3;
+}
+
 } // namespace
 
 int Session::run() {
@@ -40,7 +48,7 @@ int Session::run() {
     auto header = request.get<MessageHeader>();
     if (request.failed || header.magic != protocolMagic || header.version != protocolVersion ||
         header.size != size_t(got))
-      return 3; // Whoever is there does not speak our language: no answer would be understood.
+      return refuseLanguage(header); // No answer would be understood.
     text[0] = 0;
     // Room is kept behind the body for interrupts and text.
     size_t room = sizeof out - sizeof(ReplyHeader) - sizeof(InterruptEntry) * maxVectors - maxTextBytes;

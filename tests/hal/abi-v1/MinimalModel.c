@@ -1,4 +1,5 @@
-/* FROZEN. A model plugin as somebody outside wrote it against version 1.0 of the ABI; uses every function of it.
+/* FROZEN. A model plugin as somebody outside wrote it against version 1.0 of the ABI; uses every function of
+ * it.
  *
  * The device has one space "regs" of 64 bytes:
  *   0x00 rw  scratch                      0x08 rw  host address          0x10 rw  length (at most 64)
@@ -21,8 +22,8 @@ struct instance {
   const char *error;
 };
 
-static int create(const tapeback_model_host *host, const tapeback_model_option *options, uint32_t option_count,
-                  void **instance, char *error, size_t size) {
+static int create(const tapeback_model_host *host, const tapeback_model_option *options,
+                  uint32_t option_count, void **instance, char *error, size_t size) {
   struct instance *made;
   uint64_t scratch = 0;
   uint32_t i;
@@ -46,8 +47,12 @@ static int create(const tapeback_model_host *host, const tapeback_model_option *
   return TAPEBACK_MODEL_OK;
 }
 
-static void destroy(void *instance) { free(instance); }
-static const char *last_error(void *instance) { return ((struct instance *)instance)->error; }
+static void destroy(void *instance) {
+  free(instance);
+}
+static const char *last_error(void *instance) {
+  return ((struct instance *)instance)->error;
+}
 
 static int reset(void *instance, uint32_t kind) {
   struct device *device = &((struct instance *)instance)->device;
