@@ -61,13 +61,12 @@ void Listing::tables() {
 }
 
 void Listing::packet(uint64_t ordinal, const Packet &packet, const PacketExtra &extra) {
-  const char *name = packetKindName(packet.kind);
-  os << "packet " << ordinal << " " << (name ? name : "unknown") << "(" << static_cast<int>(packet.kind)
-     << ") " << packet.issueTime << ".." << packet.completeTime << " device " << packet.device << " thread "
-     << packet.thread << " space " << packet.space << " clock " << int(packet.clock) << " origin "
-     << static_cast<int>(packet.origin) << " completion " << static_cast<int>(packet.completion) << " flags "
-     << int(packet.flags) << " width " << int(packet.width) << " address " << hex(packet.address) << " value "
-     << hex(packet.value);
+  // By number: later versions give names to numbers that have none yet.
+  os << "packet " << ordinal << " kind " << static_cast<int>(packet.kind) << " " << packet.issueTime << ".."
+     << packet.completeTime << " device " << packet.device << " thread " << packet.thread << " space "
+     << packet.space << " clock " << int(packet.clock) << " origin " << static_cast<int>(packet.origin)
+     << " completion " << static_cast<int>(packet.completion) << " flags " << int(packet.flags) << " width "
+     << int(packet.width) << " address " << hex(packet.address) << " value " << hex(packet.value);
   if (extra.mask || extra.expected)
     os << " mask " << hex(extra.mask) << " expected " << hex(extra.expected);
   if (extra.deadline)
