@@ -35,7 +35,6 @@ private:
   uint64_t skipTo = 0; ///< After a failed hash without budget: where its block would end.
   WordBuffer buffer;
   std::vector<uint8_t> window;
-  uint64_t windowStart = 0;
 };
 
 llvm::Error Scanner::readHeader() {
