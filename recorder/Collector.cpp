@@ -83,6 +83,8 @@ void Collector::accept(const ring::Record &record, ArrayRef<uint8_t> payload) {
   Device *device = opened(record.device);
   if (!device || !record.sequence || (issues ? !isOperationKind(record.kind) : !isEventKind(record.kind)))
     return malformed();
+  if (!useSpace(*device, record.space))
+    return malformed();
   RingDevice known{device->number, device->spaces,
                    device->description() ? uint32_t(device->description()->activities.size()) : 0};
   std::optional<RingPacket> packet = readRecord(record, payload.size(), known);
@@ -114,6 +116,30 @@ static bool takeText(ArrayRef<uint8_t> &payload, std::string &out) {
   return true;
 }
 
+/// Puts a space into the tape's table when a record first names it: a target may have many that the program
+/// never touches, and a replay's target need not have those.
+bool Collector::useSpace(Device &device, uint16_t number) {
+  if (number == 0 || number > device.spaces.size())
+    return number == 0;
+  uint16_t &id = device.spaces[number - 1];
+  if (id != Device::notUsed)
+    return true;
+  const std::string &name = device.spaceNames[number - 1];
+  auto found = std::find(spaces.begin() + 1, spaces.end(), name);
+  if (found == spaces.end()) {
+    if (spaces.size() == maxSpaces)
+      return false;
+    spaces.push_back(name);
+    found = spaces.end() - 1;
+    if (Expected<uint16_t> added = writer.addSpace(name); !added)
+      wrote(added.takeError());
+    for (Device *other : byNumber)
+      other->shadow->addSpace(uint16_t(found - spaces.begin()), name);
+  }
+  id = uint16_t(found - spaces.begin());
+  return true;
+}
+
 void Collector::open(const ring::Record &record, ArrayRef<uint8_t> payload) {
   std::string text;
   unsigned count = 0;
@@ -121,23 +147,11 @@ void Collector::open(const ring::Record &record, ArrayRef<uint8_t> payload) {
       !takeText(payload, text) || StringRef(text).getAsInteger(10, count) || count > maxSpacesPerOpen)
     return malformed();
   Device &device = *devices[record.device];
-  std::vector<uint16_t> ids;
+  std::vector<std::string> names;
   for (unsigned i = 0; i < count; ++i) {
     if (!takeText(payload, text))
       return malformed();
-    auto found = std::find(spaces.begin() + 1, spaces.end(), text);
-    size_t id = size_t(found - spaces.begin());
-    if (found == spaces.end()) {
-      if (spaces.size() == maxSpaces)
-        return malformed();
-      spaces.push_back(text);
-      if (Expected<uint16_t> added = writer.addSpace(text); !added)
-        wrote(added.takeError());
-      for (auto &other : devices)
-        if (other->shadow)
-          other->shadow->addSpace(uint16_t(id), text);
-    }
-    ids.push_back(uint16_t(id));
+    names.push_back(text);
   }
   std::map<std::string, std::string> identity;
   std::string value;
@@ -145,7 +159,8 @@ void Collector::open(const ring::Record &record, ArrayRef<uint8_t> payload) {
          takeText(payload, value))
     if (!text.empty())
       identity[text] = value;
-  device.spaces = std::move(ids);
+  device.spaceNames = std::move(names);
+  device.spaces.assign(device.spaceNames.size(), Device::notUsed);
   releaseHeld();
   if (!device.shadow) {
     const CollectorDevice &known = device.facts;

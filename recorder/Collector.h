@@ -85,6 +85,7 @@ private:
     bool starts = false; ///< It met the start condition.
   };
 
+  bool useSpace(Device &device, uint16_t number);
   void open(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);
   void issue(Item item);
   void complete(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);

@@ -343,6 +343,8 @@ Expected<TapeSummary> Collector::finish(const ProgramFate &fate) {
   endDueWindow();
   if (leftOut && (phase == Phase::After || !facts.started))
     putLoss(LossCause::NotRecording, leftOut);
+  if (phase == Phase::Recording)
+    wrote(writer.endWindow(quiescent()));
   judge(fate);
   if (facts.writeFailure)
     return make_error<Failure>(*facts.writeFailure);

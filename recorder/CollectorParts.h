@@ -7,9 +7,11 @@ namespace tapeback {
 
 struct Collector::Device {
   CollectorDevice facts;
-  uint16_t index = 0;           ///< In the capture table, and in records.
-  uint16_t number = 0;          ///< On the tape: in the order of opening.
-  std::vector<uint16_t> spaces; ///< Tape space ids by the program's number.
+  uint16_t index = 0;                  ///< In the capture table, and in records.
+  uint16_t number = 0;                 ///< On the tape: in the order of opening.
+  std::vector<std::string> spaceNames; ///< By the program's number.
+  std::vector<uint16_t> spaces;        ///< Tape space ids by the same; notUsed until a record names it.
+  static constexpr uint16_t notUsed = 0xffff;
   bool keyframeDue = false; ///< It was just opened: the first packet of the program gets a keyframe in front.
   std::unique_ptr<ShadowState> shadow; ///< Null until it was opened: it then has its number.
 

@@ -119,8 +119,8 @@ std::optional<RingPacket> readRecord(const ring::Record &record, uint64_t payloa
   if (row->kind != PacketKind::Oracle)
     packet.flags &= uint8_t(~Failed);
   // Those whose content comes with the completion get their flags then; those that carry none have none.
-  bool contentNow = row->kind == PacketKind::MemoryWrite || row->kind == PacketKind::DmaDescriptor ||
-                    row->kind == PacketKind::DmaCompletion;
+  bool contentNow = row->kind == PacketKind::MemoryWrite || row->kind == PacketKind::Expectation ||
+                    row->kind == PacketKind::DmaDescriptor || row->kind == PacketKind::DmaCompletion;
   bool carries = !(row->kind == PacketKind::DmaDescriptor && fromDevice) &&
                  !(row->kind == PacketKind::DmaCompletion && toDevice);
   if (contentNow && carries && !(record.hints & ring::SamePayload))

@@ -450,7 +450,55 @@ TEST_CASE("devices have the tape's numbers in the order of opening, and keep the
   CHECK(f.tape.packets[1].device == 1);
   CHECK(f.tape.packets[2].device == 0);
   CHECK(f.tape.text(f.tape.extras[1]) == "a");
-  CHECK(f.tape.spaces.size() == 2); // memory, bar0
+  CHECK(f.tape.spaces.size() == 1); // Nothing used bar0.
+}
+
+TEST_CASE("spaces are in the tape's table when a packet first uses them, and only then") {
+  Feeder f;
+  std::string payload("3\0config\0bar0\0bar2\0", 19);
+  ring::Record r = Feeder::record(ring::RecordType::DeviceOpen, PacketKind::Open);
+  r.sequence = ++f.sequence;
+  f.give(r, payload);
+  f.issue(PacketKind::RegisterRead, 0, [](ring::Record &record) { record.space = 3, record.width = 4; });
+  f.complete(0, 1);
+  f.issue(PacketKind::RegisterRead, 0, [](ring::Record &record) { record.space = 2, record.width = 4; });
+  f.complete(0, 2);
+  REQUIRE(finished(f));
+  CHECK(f.tape.spaces == std::vector<std::string>{"memory", "bar2", "bar0"});
+  CHECK(f.tape.packets[1].space == 1);
+  CHECK(f.tape.packets[2].space == 2);
+}
+
+TEST_CASE("the last window is as quiescent as the device") {
+  for (bool running : {false, true}) {
+    Feeder f;
+    f.open();
+    f.mark("op");
+    if (running) {
+      f.transfer(true, 0x1000, 0x40000, "abc");
+      f.write(0x98, 1);
+    }
+    REQUIRE(finished(f));
+    CHECK(f.tape.windows.back().quiescent == !running);
+  }
+}
+
+TEST_CASE("what a failed memory check wanted is on the tape, in front of it") {
+  Feeder f;
+  f.open();
+  f.event(
+      PacketKind::Expectation,
+      [](ring::Record &r) {
+        r.address = 0x1000;
+        r.length = 6;
+      },
+      Feeder::bytes("wanted"));
+  f.event(PacketKind::Oracle, [](ring::Record &r) { r.flags = Failed; }, Feeder::bytes("check"));
+  REQUIRE(finished(f));
+  REQUIRE(f.tape.packets.size() == 3);
+  CHECK(f.tape.packets[1].kind == PacketKind::Expectation);
+  CHECK(f.tape.packets[1].address == 0x1000);
+  CHECK(f.tape.text(f.tape.extras[1]) == "wanted");
 }
 
 TEST_CASE("records that make no sense are counted as a loss and put nothing on the tape") {

@@ -86,7 +86,10 @@ class Driver {
 public:
   Driver(tb_device *device, bool keepGoing) : device(device), keepGoing(keepGoing) {}
 
-  bool start() { return good("tb_alloc", tb_alloc(device, hostBytes, 0, &iova, &pointer)); }
+  /// Memory for transfers: a plan without them runs on targets that cannot see memory.
+  bool start(bool transfers) {
+    return !transfers || good("tb_alloc", tb_alloc(device, hostBytes, 0, &iova, &pointer));
+  }
 
   /// False: stop.
   bool run(const PlanOperation &operation) {
@@ -207,7 +210,7 @@ int main(int argc, char **argv) {
   Driver driver(device, options.keepGoing);
   unsigned long long done = 0;
   Gaps gaps;
-  if (driver.start())
+  if (driver.start(options.plan.kinds & parseKinds("dma")))
     for (const PlanOperation &operation : makePlan(options.plan)) {
       gaps.operationBegins();
       if (!driver.run(operation))

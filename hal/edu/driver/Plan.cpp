@@ -51,6 +51,8 @@ private:
     uint64_t step = index % roundLength;
     if (step == 0)
       written = 0;
+    if (index == 0 && wanted(PlanKind::DmaToDevice))
+      return fillBuffer();
     if (step >= openOperations && step < openOperations + archiveWrites && step % 2 == 0 &&
         wanted(PlanKind::DmaToDevice))
       return archive(uint32_t(step - openOperations) / 2, true);
@@ -61,6 +63,14 @@ private:
         return archive(slot, false);
     }
     return ordinary(step >= openOperations && step < archiveReads + archiveWrites);
+  }
+
+  /// First of all: silicon's buffer need not be zero, where a reset lies.
+  PlanOperation fillBuffer() {
+    PlanOperation op;
+    op.kind = PlanKind::DmaToDevice;
+    finishTransfer(op, bufferBytes);
+    return op;
   }
 
   PlanOperation archive(uint32_t slot, bool toDevice) {
