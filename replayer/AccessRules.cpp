@@ -65,13 +65,12 @@ AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width
   rule.compareMask = widthMask(width);
   if (!description || space >= spaces.size())
     return rule;
-  unsigned described = 0, ignored = 0;
+  unsigned ignored = 0;
   // Byte by byte: an access may cover part of a register, or several.
   for (unsigned byte = 0; byte < width && address + byte >= address; ++byte) {
     const RegisterDescription *reg = description->find(spaces[space], address + byte, 1);
     if (!reg)
       continue;
-    ++described;
     if (!rule.reg)
       rule.reg = reg;
     ignored += reg->policy == ReplayPolicy::Ignore;

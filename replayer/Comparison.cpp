@@ -193,7 +193,8 @@ Comparison compareObservations(const Packet &packet, const PacketExtra &extra,
   case PacketKind::MemoryMap:
   case PacketKind::MemoryUnmap:
   case PacketKind::Open:
-  case PacketKind::Close: return byRule(Rule::Same);
+  case PacketKind::Close:
+  case PacketKind::Expectation: return byRule(Rule::Same);
   }
   return byRule(Rule::UnknownKind);
 }

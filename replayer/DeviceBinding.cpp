@@ -12,33 +12,33 @@ DeviceBinding::DeviceBinding(const TapeSource &source, uint16_t device, Target &
       can(target.capabilities()), poison(options.poison), maxMappedBytes(options.maxMappedBytes),
       tapeSpaces(source.spaceNames()),
       rules(source.description(device), source.spaceNames(), options.allowRegisters) {
-  for (const std::string &name : tapeSpaces)
+  for (const std::string &name : tapeSpaces) {
     spaceIds.push_back(target.findSpace(name));
+    busSpaces.push_back(isBusConfigurationSpace(source.description(device), name));
+  }
 }
 
 llvm::Expected<DeviceBinding> DeviceBinding::bind(const TapeSource &source, uint16_t device, Target &target,
-                                                  const BindingOptions &options) {
+                                                  const BindingOptions &options, const DeviceNeeds &needs) {
   DeviceBinding binding(source, device, target, options);
-  std::string missing;
-  for (size_t i = 1; i < binding.tapeSpaces.size(); ++i) {
-    if (binding.spaceIds[i])
+  for (const auto &[space, packet] : needs.spaces) {
+    if (space < binding.spaceIds.size() && binding.spaceIds[space])
       continue;
-    // The table of spaces is the whole tape's. Without a description we only know whose they are if there is
-    // one device.
-    bool needed = binding.desc ? llvm::is_contained(binding.desc->spaces, binding.tapeSpaces[i])
-                               : source.deviceCount() == 1;
-    if (needed)
-      missing += (missing.empty() ? "" : ", ") + binding.tapeSpaces[i];
+    std::string has;
+    for (const TargetSpace &one : target.spaces())
+      has += (has.empty() ? "" : ", ") + one.name;
+    return failUsage("missing-space",
+                     "the target has no register space " + source.spaceName(space) + ", which packet " +
+                         std::to_string(packet) + " of the tape needs",
+                     "target '" + target.identity().uri + "'", "it has: " + (has.empty() ? "none" : has));
   }
-  if (missing.empty())
-    return binding;
-  std::string has;
-  for (const TargetSpace &space : target.spaces())
-    has += (has.empty() ? "" : ", ") + space.name;
-  return failUsage("missing-space",
-                   "the target has no register space " + missing + ", which device " +
-                       std::to_string(device) + " of the tape needs",
-                   "target '" + target.identity().uri + "'", "it has: " + (has.empty() ? "none" : has));
+  if (needs.memory && !binding.can.memory)
+    return failUsage("no-memory",
+                     "the target has no memory that a device can see, which packet " +
+                         std::to_string(*needs.memory) + " of the tape needs",
+                     "target '" + target.identity().uri + "'",
+                     "use a target with memory: `tapeback targets`");
+  return binding;
 }
 
 llvm::Expected<TargetSpaceId> DeviceBinding::space(uint16_t tapeSpace) const {
@@ -59,16 +59,15 @@ std::vector<IdentityDifference> DeviceBinding::identityDifferences() const {
   std::vector<IdentityDifference> differences;
   const DeviceRecord &record = source->reader().devices()[number];
   const TargetIdentity &identity = dut->identity();
+  std::map<std::string, std::string> facts = identity.facts;
+  facts.emplace("kind", identity.kind);
+  facts.emplace("name", identity.name);
+  // A fact that only one of them states contradicts nothing.
   for (const auto &[key, recorded] : record.identity) {
-    auto fact = identity.facts.find(key);
-    // A fact that one of them does not state is no contradiction, but who reads the report must see it.
-    std::string replayed = fact == identity.facts.end() ? "" : fact->second;
-    if (replayed != recorded)
-      differences.push_back({key, recorded, replayed});
+    auto fact = facts.find(key);
+    if (fact != facts.end() && fact->second != recorded)
+      differences.push_back({key, recorded, fact->second});
   }
-  for (const auto &[key, replayed] : identity.facts)
-    if (!record.identity.count(key))
-      differences.push_back({key, "", replayed});
   return differences;
 }
 

@@ -4,6 +4,7 @@
 
 #include "hal/Target.h"
 #include "replayer/AccessRules.h"
+#include "replayer/Needs.h"
 #include "replayer/TapeSource.h"
 #include <map>
 
@@ -31,15 +32,21 @@ struct BindingOptions {
 /// Refers to source and target, which must outlive it. One thread. Errors are the target's unless stated.
 class DeviceBinding {
 public:
-  /// Usage failure "missing-space" if the target lacks a register space that the device needs.
+  /// Usage failure "missing-space" or "no-memory" if the target lacks what the tape needs of this device.
   static llvm::Expected<DeviceBinding> bind(const TapeSource &source, uint16_t device, Target &target,
-                                            const BindingOptions &options);
+                                            const BindingOptions &options, const DeviceNeeds &needs);
 
   Target &target() { return *dut; }
   const TargetCapabilities &capabilities() const { return can; }
   const Description *description() const { return desc; }
   uint16_t device() const { return number; }
 
+  /// The bus's own set-up (BARs, MSI addresses, bus master): accesses to a space "config" that the
+  /// description says nothing about. Every target does its own; to re-issue another machine's would be
+  /// dangerous.
+  bool isBusConfiguration(uint16_t tapeSpace) const {
+    return tapeSpace < busSpaces.size() && busSpaces[tapeSpace];
+  }
   /// The target's number of a space of the tape; Usage failure if it has none of that name.
   llvm::Expected<TargetSpaceId> space(uint16_t tapeSpace) const;
   const AccessRule &rule(uint16_t space, uint64_t address, unsigned width) {
@@ -85,6 +92,7 @@ private:
   uint64_t maxMappedBytes, mappedBytes = 0;
   std::vector<std::string> tapeSpaces;
   std::vector<std::optional<TargetSpaceId>> spaceIds;
+  std::vector<bool> busSpaces; ///< By tape space.
   AccessRules rules;
   std::map<uint64_t, MemoryRegion> mapped;
   struct FingerprintValue {

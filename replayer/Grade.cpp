@@ -37,6 +37,8 @@ constexpr RuleRow ruleTable[] = {
      "read by the recorder itself, not by the program: not re-issued"},
     {Rule::OutsideRecording, Grade::Tolerated, "outside-recording",
      "packets before the start or after the stop condition, as the user asked"},
+    {Rule::BusConfiguration, Grade::Tolerated, "bus-configuration",
+     "the bus's own set-up (BARs, MSI), which every machine does for itself: not re-issued"},
 
     {Rule::ValueDiffers, Grade::Mismatch, "value", "the value differs in bits that are compared"},
     {Rule::ContentDiffers, Grade::Mismatch, "content", "the content of memory differs"},

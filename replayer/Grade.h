@@ -40,6 +40,7 @@ enum class Rule : uint8_t {
   CounterRate,
   Evidence,
   OutsideRecording,
+  BusConfiguration,
   // Mismatch
   ValueDiffers,
   ContentDiffers,

@@ -51,6 +51,8 @@ llvm::Error planWrites(TapeSource &source, const ReplayOptions &options,
         if (left)
           continue; // Never came back, and is not tried again.
         write.space = source.spaceName(packet.space);
+        if (isBusConfigurationSpace(source.description(packet.device), write.space))
+          continue; // Never re-issued.
         write.length = packet.width;
         write.forbidden = rule.forbidden;
         write.reg = rule.reg ? rule.reg->name : "";

@@ -43,7 +43,8 @@ bool isEvent(PacketKind kind) {
   case PacketKind::Tick:
   case PacketKind::Loss:
   case PacketKind::Open:
-  case PacketKind::Close: return true;
+  case PacketKind::Close:
+  case PacketKind::Expectation: return true;
   default: return false;
   }
 }
@@ -88,10 +89,13 @@ llvm::Expected<std::unique_ptr<Player>> Player::create(TapeSource &source, llvm:
                      "the tape has " + std::to_string(source.deviceCount()) + " devices, but " +
                          std::to_string(targets.size()) + " targets were given",
                      {}, "give --target ALIAS=URI once for each device");
+  llvm::Expected<std::vector<DeviceNeeds>> needs = findNeeds(source, options.endPacket);
+  if (!needs)
+    return needs.takeError();
   std::unique_ptr<Player> player(new Player(source, options));
   for (size_t i = 0; i < targets.size(); ++i) {
     llvm::Expected<DeviceBinding> binding =
-        DeviceBinding::bind(source, uint16_t(i), *targets[i], options.binding);
+        DeviceBinding::bind(source, uint16_t(i), *targets[i], options.binding, (*needs)[i]);
     if (!binding)
       return binding.takeError();
     player->bindings.push_back(std::move(*binding));
@@ -141,6 +145,8 @@ ComparisonContext Player::context(const Packet &packet) {
 
 bool Player::canBatch(const Packet &packet, const PacketExtra &extra, const AccessRule *rule) const {
   if (packet.completion == Completion::Pending || isEvidence(packet))
+    return false;
+  if (rule && bindings[packet.device].isBusConfiguration(packet.space))
     return false;
   switch (packet.kind) {
   case PacketKind::RegisterRead: return !rule->pollUntil && !rule->substitute;
@@ -349,6 +355,8 @@ llvm::Error Player::carryOut(const PacketBatch &batch, size_t index, Observation
   };
   if (isEvidence(packet))
     return evidence(packet, o);
+  if (isRegisterAccess(packet.kind) && binding.isBusConfiguration(packet.space))
+    return notIssued(Rule::BusConfiguration);
   switch (packet.kind) {
   case PacketKind::RegisterRead: return registerRead(batch, index, o);
   case PacketKind::RegisterWrite: {
@@ -390,6 +398,7 @@ llvm::Error Player::carryOut(const PacketBatch &batch, size_t index, Observation
   case PacketKind::Loss:
   case PacketKind::Open:
   case PacketKind::Close: return llvm::Error::success();
+  case PacketKind::Expectation: return notIssued(Rule::Evidence);
   }
   return notIssued(Rule::UnknownKind);
 }
@@ -705,9 +714,43 @@ llvm::Error Player::oracle(uint64_t ordinal, const Packet &packet, const PacketE
   return llvm::Error::success();
 }
 
-/// What the check expected is on the tape only as far as the memory was right: as the content of the Acquire
-/// that the check implies. If the check failed in the recording, that is up to the first wrong byte, and that
-/// byte.
+/// The content that a memory check wanted: if it held in the recording, what the Acquire before it brought;
+/// if it failed, the Expectation directly in front of it, and on tapes without one what is known of it: the
+/// Acquire's content up to the first wrong byte, and that byte. Nothing if it cannot be had.
+llvm::Expected<std::optional<std::vector<uint8_t>>>
+Player::wantedContent(uint64_t ordinal, const Packet &packet, const PacketExtra &extra) {
+  using Content = std::optional<std::vector<uint8_t>>;
+  bool failed = packet.flags & Failed;
+  Packet holder;
+  PacketExtra held;
+  if (failed && ordinal) {
+    if (llvm::Error error = source.packetAt(ordinal - 1, holder, held))
+      return error;
+    if (holder.kind == PacketKind::Expectation && holder.device == packet.device &&
+        holder.address == packet.address && held.length == extra.length && held.payload &&
+        !(holder.flags & (NotCaptured | Truncated))) {
+      llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(held.payload);
+      if (!content)
+        return content.takeError();
+      return content->size() == extra.length ? Content(content->vec()) : Content();
+    }
+  }
+  if (llvm::Error error = source.packetAt(extra.link, holder, held))
+    return error;
+  if (!bringsContent(holder) || holder.address != packet.address || !held.payload ||
+      (holder.flags & (NotCaptured | Truncated)))
+    return Content();
+  llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(held.payload);
+  if (!content)
+    return content.takeError();
+  if (content->size() < extra.length || (failed && extra.count >= extra.length))
+    return Content();
+  std::vector<uint8_t> wanted = content->take_front(failed ? extra.count : extra.length).vec();
+  if (failed)
+    wanted.push_back(uint8_t(extra.expected));
+  return Content(std::move(wanted));
+}
+
 llvm::Error Player::memoryOracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
                                  Observation &o) {
   DeviceBinding &binding = bindings[packet.device];
@@ -720,13 +763,12 @@ llvm::Error Player::memoryOracle(uint64_t ordinal, const Packet &packet, const P
     return notIssued(Rule::Unsupported);
   if (extra.link >= ordinal) // noLink too.
     return notIssued(Rule::LinkLost);
-  Packet acquire;
-  PacketExtra acquired;
-  if (llvm::Error error = source.packetAt(extra.link, acquire, acquired))
-    return error;
-  bool usable = bringsContent(acquire) && acquire.address == packet.address && acquired.payload &&
-                !(acquire.flags & (NotCaptured | Truncated)) && extra.length <= options.maxContentBytes;
-  if (!usable)
+  if (extra.length > options.maxContentBytes)
+    return notIssued(Rule::OracleUnknown);
+  llvm::Expected<std::optional<std::vector<uint8_t>>> wanted = wantedContent(ordinal, packet, extra);
+  if (!wanted)
+    return wanted.takeError();
+  if (!*wanted)
     return notIssued(Rule::OracleUnknown);
   if (!binding.isMapped(packet.address, extra.length))
     return failUsage("not-mapped", std::to_string(extra.length) + " bytes at 0x" +
@@ -734,32 +776,15 @@ llvm::Error Player::memoryOracle(uint64_t ordinal, const Packet &packet, const P
   scratch.resize(extra.length);
   if (llvm::Error error = binding.target().readMemory(packet.address, scratch))
     return error;
-  llvm::Expected<llvm::ArrayRef<uint8_t>> recorded = source.reader().blob(acquired.payload);
-  if (!recorded)
-    return recorded.takeError();
-  bool failed = packet.flags & Failed;
-  uint64_t known = failed ? extra.count : extra.length;
-  if (recorded->size() < extra.length || known > extra.length || (failed && extra.count >= extra.length))
-    return notIssued(Rule::OracleUnknown);
   o.recomputed = true;
-  o.holds = true;
   o.value = o.expected = 0;
-  auto [r, s] = std::mismatch(recorded->begin(), recorded->begin() + known, scratch.begin());
-  if (r != recorded->begin() + known) {
-    o.holds = false;
-    o.contentOffset = uint64_t(r - recorded->begin());
-    o.expected = *r;
-    o.value = *s;
-    return llvm::Error::success();
-  }
-  if (!failed)
-    return llvm::Error::success();
-  if (scratch[known] == uint8_t(extra.expected)) // Right now; what was expected behind it nobody wrote down.
-    return notIssued(Rule::OracleUnknown);
-  o.holds = false;
-  o.contentOffset = known;
-  o.expected = uint8_t(extra.expected);
-  o.value = scratch[known];
+  auto [w, s] = std::mismatch((*wanted)->begin(), (*wanted)->end(), scratch.begin());
+  o.holds = w == (*wanted)->end();
+  if (o.holds) // What was wanted behind that nobody wrote down.
+    return (*wanted)->size() < extra.length ? notIssued(Rule::OracleUnknown) : llvm::Error::success();
+  o.contentOffset = uint64_t(w - (*wanted)->begin());
+  o.expected = *w;
+  o.value = *s;
   return llvm::Error::success();
 }
 

@@ -14,6 +14,7 @@ namespace tapeback {
 
 struct PlayerOptions {
   BindingOptions binding;
+  std::optional<uint64_t> endPacket; ///< What comes from here on needs nothing of the targets.
   WaitLimits waits;
   /// Operations handed to the target at once. 1: each packet is complete before the next is issued.
   size_t maxBatch = 256;
@@ -84,6 +85,8 @@ private:
   llvm::Error interrupt(const Packet &packet, const PacketExtra &extra, Observation &o);
   llvm::Error counter(const Packet &packet, Observation &o);
   llvm::Error oracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, Observation &o);
+  llvm::Expected<std::optional<std::vector<uint8_t>>> wantedContent(uint64_t ordinal, const Packet &packet,
+                                                                    const PacketExtra &extra);
   llvm::Error memoryOracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, Observation &o);
   llvm::Error resetDevice(uint64_t ordinal, const Packet &packet, Observation &o);
   llvm::Error evidence(const Packet &packet, Observation &o);

@@ -121,6 +121,7 @@ llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
     return start.takeError();
   PlayerOptions playerOptions = options.player;
   playerOptions.pauseAtContent = true;
+  playerOptions.endPacket = options.endPacket;
   if (options.stopAtDivergence)
     playerOptions.maxBatch = 1;
   llvm::Expected<std::unique_ptr<Player>> created = Player::create(source, targets, playerOptions);

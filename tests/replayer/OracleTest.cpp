@@ -138,6 +138,51 @@ TEST_CASE("A memory check is redone: same failure, another one, none, and what c
   CHECK(!broken->reproduced);
 }
 
+TEST_CASE("With what the check wanted on the tape, a memory check that failed is redone whole") {
+  std::vector<uint8_t> expected{1, 2, 3, 4, 5, 6, 7, 8};
+  ToyOptions at5, at6;
+  at5.faults.corruptDma = at6.faults.corruptDma = 1;
+  at5.faults.corruptOffset = 5;
+  at6.faults.corruptOffset = 6;
+  ToyProgram program(at5);
+  program.open();
+  program.map(toyMemory, toyMemorySize);
+  program.store(toyMemory, expected);
+  program.dma(true, toyMemory, 0, 8);
+  program.dma(false, toyMemory + 64, 0, 8);
+  // As the recorder writes it: what was wanted directly before the check.
+  uint64_t check = program.checkMemory("copy", toyMemory + 64, expected);
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  Packet wants = tape->packets[check];
+  wants.kind = PacketKind::Expectation;
+  wants.flags = 0;
+  PacketExtra extra;
+  extra.length = 8;
+  extra.payload = tape->store(expected);
+  tape->packets.insert(tape->packets.begin() + check, wants);
+  tape->extras.insert(tape->extras.begin() + check, extra);
+  tape->windows.clear();
+  tape->endWindow(true);
+  recordOutcome(*tape);
+  Replayed same = replay(*tape, at5);
+  INFO(summary(same));
+  CHECK(same->verdict == Verdict::Match);
+  CHECK(same->reproduced == true);
+  CHECK(same->grades.of(Rule::Evidence) == 4);
+  Replayed fixed = replay(*tape);
+  INFO(summary(fixed));
+  CHECK(fixed->verdict == Verdict::Divergence);
+  CHECK(fixed->reproduced == false);
+  CHECK(exitCodeFor(*fixed, Expectation::Signature) == 1);
+  Replayed later = replay(*tape, at6);
+  INFO(summary(later));
+  REQUIRE(later->signature);
+  CHECK(later->signature->offset == 6);
+  // One for other memory is none.
+  tape->packets[check].address += 8;
+  CHECK(replay(*tape)->grades.of(Rule::OracleUnknown) == 1);
+}
+
 TEST_CASE("A check that only the program can make keeps its outcome, unless something differed before") {
   ToyProgram program;
   program.open();

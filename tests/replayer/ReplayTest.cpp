@@ -355,16 +355,15 @@ TEST_CASE("A target without the tape's register space is refused, and told what 
 TEST_CASE("What target and tape say of themselves is compared and reported, not refused") {
   ToyWorkload work = makeWorkload(4, 3);
   ToyOptions options;
-  options.facts = {{"vendor", "0x1111"}, {"serial", "7"}};
+  options.facts = {{"vendor", "0x1111"}, {"serial", "7"}}; // The tape states no serial: no contradiction.
   Replayed replayed = replay(*work.tape, options);
   REQUIRE(replayed.report);
   CHECK(replayed->verdict == Verdict::Match);
   REQUIRE(replayed->identity.size() == 1);
-  REQUIRE(replayed->identity[0].size() == 2);
+  REQUIRE(replayed->identity[0].size() == 1);
   CHECK(replayed->identity[0][0].key == "vendor");
   CHECK(replayed->identity[0][0].recorded == "0x70f0");
   CHECK(replayed->identity[0][0].replayed == "0x1111");
-  CHECK(replayed->identity[0][1].recorded == "");
 }
 
 TEST_CASE("A reset that succeeds and leaves state behind is reported") {

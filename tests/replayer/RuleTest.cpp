@@ -553,19 +553,84 @@ TEST_CASE("unknown kinds are not captured") {
   CHECK(replayed->grades.of(Rule::UnknownKind) == 1);
 }
 
-TEST_CASE("unsupported: a target without memory or reset leaves out what needs them") {
+TEST_CASE("unsupported: a target that cannot be reset leaves resets out") {
   ToyProgram program;
   program.open();
-  program.map(toyMemory, toyMemorySize);
-  program.load(toyMemory, 4);
   program.read(toy::scratch);
   program.reset();
   ToyOptions options;
-  options.capabilities.memory = options.capabilities.reset = false;
+  options.capabilities.reset = false;
   Replayed replayed = replay(*program.finish(), options);
   INFO(summary(replayed));
   CHECK(replayed->verdict == Verdict::Incomplete);
-  CHECK(replayed->grades.of(Rule::Unsupported) == 5); // Two resets, map, write, read.
+  CHECK(replayed->grades.of(Rule::Unsupported) == 2);
+}
+
+TEST_CASE("A target without memory is refused before it is touched, if the tape needs memory") {
+  ToyProgram program;
+  program.open();
+  uint64_t map = program.map(toyMemory, toyMemorySize);
+  ToyOptions options;
+  options.capabilities.memory = false;
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  Replayed refused = replay(*tape, options);
+  REQUIRE(refused.failure);
+  CHECK(refused.failure->cls == FailureClass::Usage);
+  CHECK(refused.failure->code == "no-memory");
+  CHECK(refused.failure->message.find("packet " + std::to_string(map)) != std::string::npos);
+  CHECK(refused.target->resets == 0);
+  ReplayOptions before = quickOptions();
+  before.endPacket = map;
+  CHECK(replay(*tape, options, before)->verdict == Verdict::Match);
+}
+
+TEST_CASE("A space that no packet uses is not missed") {
+  ToyProgram program;
+  program.open();
+  program.read(toy::scratch);
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  tape->theSpaces.push_back("rom");
+  CHECK(replay(*tape)->verdict == Verdict::Match);
+  tape->packets.back().space = 2;
+  CHECK(replay(*tape).failure->code == "missing-space");
+}
+
+TEST_CASE(
+    "bus-configuration: never re-issued; a config space that the description knows is a space like others") {
+  ToyProgram program;
+  program.open();
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  tape->theSpaces.push_back("config");
+  for (PacketKind kind : {PacketKind::RegisterRead, PacketKind::RegisterWrite, PacketKind::Poll}) {
+    Packet packet;
+    packet.kind = kind;
+    packet.space = 2;
+    packet.width = 4;
+    packet.address = 0x10;
+    packet.value = 0xfebf0000;
+    tape->add(packet);
+  }
+  tape->endWindow(true);
+  Replayed replayed = replay(*tape);
+  INFO(summary(replayed));
+  REQUIRE(replayed.report);
+  CHECK(replayed->verdict == Verdict::Match);
+  CHECK(replayed->grades.of(Rule::BusConfiguration) == 3);
+  CHECK(replayed.target->writes == 0);
+  // Even where the target has such a space, and without a description.
+  std::unique_ptr<MemoryTape> bare = tape->copy();
+  bare->theDevices[0].description.clear();
+  ToyOptions options;
+  options.space = "config";
+  Replayed had = replay(*bare, options);
+  INFO(summary(had));
+  REQUIRE(had.report);
+  CHECK(had->grades.of(Rule::BusConfiguration) == 3);
+  CHECK(had.target->accesses == 0);
+  std::string text = describedWith("spaces: [bar0]", "spaces: [bar0, config]");
+  text.insert(text.find("windows:"), "  - {name: CFG, space: config, offset: 0x10, class: stable}\n");
+  tape->theDevices[0].description = text;
+  CHECK(replay(*tape).failure->code == "missing-space");
 }
 
 TEST_CASE("Every rule has a name of its own, a sentence, a grade, and a line in the README") {

@@ -1,0 +1,50 @@
+#include "replayer/Needs.h"
+#include "format/Failure.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace tapeback {
+
+bool isBusConfigurationSpace(const Description *description, llvm::StringRef space) {
+  return space == "config" && (!description || llvm::none_of(description->registers, [&](const auto &reg) {
+           return reg.space == space;
+         }));
+}
+
+llvm::Expected<std::vector<DeviceNeeds>> findNeeds(TapeSource &source, std::optional<uint64_t> endPacket) {
+  std::vector<DeviceNeeds> needs(source.deviceCount());
+  uint64_t end = std::min(source.reader().summary().packets, endPacket.value_or(~uint64_t(0)));
+  PacketBatch batch;
+  for (uint64_t position = 0; position < end; position += batch.packets.size()) {
+    if (llvm::Error error = source.reader().readBlockFrom(position, batch))
+      return error;
+    if (batch.packets.empty())
+      return failTape("short-tape", "the tape ends before its last packet",
+                      "packet " + std::to_string(position));
+    for (size_t i = 0; i < batch.packets.size() && position + i < end; ++i) {
+      const Packet &packet = batch.packets[i];
+      if (packet.device >= needs.size())
+        continue; // Refused when it comes.
+      DeviceNeeds &device = needs[packet.device];
+      switch (packet.kind) {
+      case PacketKind::RegisterRead:
+      case PacketKind::RegisterWrite:
+      case PacketKind::Poll:
+        // A space that the tape's table does not have either is a matter of that packet.
+        if (packet.origin != Origin::Recorder && packet.space < source.reader().spaces().size() &&
+            !device.spaces.count(packet.space) &&
+            !isBusConfigurationSpace(source.description(packet.device),
+                                     source.reader().spaces()[packet.space]))
+          device.spaces.emplace(packet.space, position + i);
+        break;
+      case PacketKind::MemoryMap:
+        if (!device.memory)
+          device.memory = position + i;
+        break;
+      default: break;
+      }
+    }
+  }
+  return needs;
+}
+
+} // namespace tapeback
