@@ -99,6 +99,13 @@ void Producer::detach() {
   header->producerPid.compare_exchange_strong(self, 0);
 }
 
+void Producer::release() {
+  detach();
+  free(const_cast<capture::Table *>(table));
+  table = nullptr;
+  header = nullptr;
+}
+
 void Producer::enter() {
   pthread_mutex_lock(&lock);
 }

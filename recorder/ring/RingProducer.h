@@ -21,6 +21,9 @@ public:
   /// then the collector's life is not checked by its lock but only by its state.
   Attach attachMapping(void *mapping, uint64_t bytes, const char *path);
   void detach();
+  /// Frees what attaching allocated. Only for owners that know that no thread is inside a call: not at a
+  /// program's exit.
+  void release();
 
   /// Null unless attached.
   const capture::Table *captureTable() const { return table; }

@@ -59,14 +59,19 @@ double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// A producer that frees its table: the library's own lives as long as its process.
+struct OwnProducer : Producer {
+  ~OwnProducer() { release(); }
+};
+
 struct Pair {
   explicit Pair(RingOptions options = {64 << 10, 4096, 1 << 20, false})
-      : file(anonymousRing(options)), producer(new Producer),
+      : file(anonymousRing(options)), producer(new OwnProducer),
         consumer(file->header(), file->data(), file->dataBytes(), options.captureLimit) {
     REQUIRE(producer->attachMapping(file->base(), file->bytes(), nullptr) == Producer::Attach::Attached);
   }
   std::unique_ptr<RingFile> file;
-  std::unique_ptr<Producer> producer;
+  std::unique_ptr<OwnProducer> producer;
   RingConsumer consumer;
 };
 
@@ -264,12 +269,12 @@ TEST_CASE("the ring's file is private, and named only once it is locked") {
   REQUIRE(stat(directory.c_str(), &status) == 0);
   CHECK((status.st_mode & 07777) == 0700);
   CHECK(removeStaleRings() == 0); // This one lives.
-  auto producer = std::make_unique<Producer>();
+  auto producer = std::make_unique<OwnProducer>();
   CHECK(producer->attach(path.c_str()) == Producer::Attach::Attached);
   CHECK(producer->recording());
   file->reset();
   CHECK(stat(directory.c_str(), &status) != 0);
-  CHECK(std::make_unique<Producer>()->attach(path.c_str()) == Producer::Attach::Failed);
+  CHECK(std::make_unique<OwnProducer>()->attach(path.c_str()) == Producer::Attach::Failed);
 }
 
 #ifndef __SANITIZE_THREAD__
@@ -291,7 +296,7 @@ TEST_CASE("a producer that waits notices that the collector was killed; what it 
   REQUIRE(read(ready[0], path, sizeof(path)) > 1);
   close(ready[0]);
   close(ready[1]);
-  auto producer = std::make_unique<Producer>();
+  auto producer = std::make_unique<OwnProducer>();
   REQUIRE(producer->attach(path) == Producer::Attach::Attached);
   std::atomic<bool> stopped{false};
   std::thread sender([&] {
@@ -325,7 +330,7 @@ TEST_CASE("one process at a time; a dead one's place is free") {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   };
   auto attach = [&] {
-    return int((new Producer)->attachMapping(ring.file->base(), ring.file->bytes(), nullptr));
+    return int((new OwnProducer)->attachMapping(ring.file->base(), ring.file->bytes(), nullptr));
   };
   CHECK(inChild(attach) == int(Producer::Attach::Busy));
   ring.producer->detach();
@@ -340,7 +345,7 @@ TEST_CASE("what is no ring of this version is refused") {
   auto attach = [](auto change) {
     std::unique_ptr<RingFile> file = anonymousRing({});
     change(file->header());
-    return std::make_unique<Producer>()->attachMapping(file->base(), file->bytes(), nullptr);
+    return std::make_unique<OwnProducer>()->attachMapping(file->base(), file->bytes(), nullptr);
   };
   using A = Producer::Attach;
   CHECK(attach([](Header &) {}) == A::Attached);
@@ -355,9 +360,9 @@ TEST_CASE("what is no ring of this version is refused") {
   CHECK(attach([](Header &h) { h.chunkBytes = 0; }) == A::Foreign);
   CHECK(attach([](Header &h) { h.chunkBytes = 1 << 30; }) == A::Foreign);
   CHECK(attach([](Header &h) { h.captureLimit = ~uint64_t(0); }) == A::Foreign);
-  CHECK(std::make_unique<Producer>()->attach("/") == A::Failed);
-  CHECK(std::make_unique<Producer>()->attach("/dev/null") == A::Foreign);
-  CHECK(std::make_unique<Producer>()->attach("/nowhere/ring") == A::Failed);
+  CHECK(std::make_unique<OwnProducer>()->attach("/") == A::Failed);
+  CHECK(std::make_unique<OwnProducer>()->attach("/dev/null") == A::Foreign);
+  CHECK(std::make_unique<OwnProducer>()->attach("/nowhere/ring") == A::Failed);
 }
 
 TEST_CASE("a capture table is checked whole: no byte of it leads outside") {
