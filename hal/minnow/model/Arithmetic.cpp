@@ -15,7 +15,7 @@ void widenPanel(int16_t (*panel)[mostK], Matrix b, uint32_t first, uint32_t colu
   for (uint32_t l = 0; l < k; ++l) {
     auto *row = reinterpret_cast<const int8_t *>(b.row(l)) + first;
     for (uint32_t j = 0; j < columns; ++j)
-      panel[j][l] = row[j];
+      panel[j][l] = int16_t(+row[j]);
   }
 }
 
@@ -39,7 +39,7 @@ void gemm(Matrix a, Matrix b, Matrix c, uint32_t m, uint32_t n, uint32_t k, bool
     for (uint32_t i = 0; i < m; ++i) {
       auto *from = reinterpret_cast<const int8_t *>(a.row(i));
       for (uint32_t l = 0; l < k; ++l)
-        row[l] = from[l];
+        row[l] = int16_t(+from[l]);
       uint8_t *to = c.row(i) + uint64_t(first) * 4;
       if (accumulate)
         memcpy(sums, to, columns * 4);
