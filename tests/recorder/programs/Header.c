@@ -2,4 +2,6 @@
 #include "recorder/tapeback.h"
 
 int headerIsC99(void);
-int headerIsC99(void) { return TB_OK; }
+int headerIsC99(void) {
+  return TB_OK;
+}

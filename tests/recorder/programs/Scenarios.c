@@ -1,8 +1,12 @@
-/* Programs to be recorded, each for one thing that a recorder must get right. Plain C11: the C API's header must do.
+/* Programs to be recorded, each for one thing that a recorder must get right. Plain C11: the C API's header
+ * must do.
  *
  * usage: recorder-scenarios SCENARIO [arguments]
  * Exits 0 if the scenario went as it should, else 9 with a message.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "recorder/tapeback.h"
 #include <pthread.h>
 #include <signal.h>
@@ -14,12 +18,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MUST(condition)                                                                                                \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: %s does not hold; tb_error: %s\n", __FILE__, __LINE__, #condition, tb_error());          \
-      exit(9);                                                                                                         \
-    }                                                                                                                  \
+#define MUST(condition)                                                                                      \
+  do {                                                                                                       \
+    if (!(condition)) {                                                                                      \
+      fprintf(stderr, "%s:%d: %s does not hold; tb_error: %s\n", __FILE__, __LINE__, #condition,             \
+              tb_error());                                                                                   \
+      exit(9);                                                                                               \
+    }                                                                                                        \
   } while (0)
 
 static tb_device *openOne(const char *name) {
@@ -320,6 +325,7 @@ static int bigMemory(void) {
     bytes[i] = (uint8_t)(i * 31 + (i >> 8) * 17);
   MUST(tb_mem_write(device, iova, bytes, size) == TB_OK);
   MUST(tb_check_memory(device, "big", iova, bytes, size) == 1);
+  free(bytes);
   MUST(tb_close(device) == TB_OK);
   return 0;
 }

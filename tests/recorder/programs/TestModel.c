@@ -1,13 +1,14 @@
-/* A model for the recorder's tests: memory-like registers, a copy engine, an interrupt, counters, and registers that
- * misbehave on purpose.
+/* A model for the recorder's tests: memory-like registers, a copy engine, an interrupt, counters, and
+ * registers that misbehave on purpose.
  *
  *   0x000–0x0ff  plain registers of any width
  *   0x100        a read never returns
  *   0x108        a read fails on the bus
  *   0x110        counts its reads
  *   0x200        a write raises interrupt 0
- *   0x300 SRC, 0x308 DST, 0x310 LENGTH, 0x318 GO: writing 1 copies LENGTH bytes of host memory from SRC to DST at once;
- *                reading GO gives 0. Writing 3 only promises to: GO reads 1 until the model's clock has advanced 1 ms.
+ *   0x300 SRC, 0x308 DST, 0x310 LENGTH, 0x318 GO: writing 1 copies LENGTH bytes of host memory from SRC to
+ * DST at once; reading GO gives 0. Writing 3 only promises to: GO reads 1 until the model's clock has
+ * advanced 1 ms.
  */
 #include "hal/model/tapeback_model.h"
 #include <stdlib.h>
@@ -36,7 +37,9 @@ static int create(const tapeback_model_host *host, const tapeback_model_option *
   *instance = device;
   return TAPEBACK_MODEL_OK;
 }
-static void destroy(void *instance) { free(instance); }
+static void destroy(void *instance) {
+  free(instance);
+}
 static const char *lastError(void *instance) {
   (void)instance;
   return "as told";
@@ -120,7 +123,8 @@ static const tapeback_model model = {
     .struct_size = sizeof(tapeback_model),
     .abi_major = TAPEBACK_MODEL_ABI_MAJOR,
     .abi_minor = TAPEBACK_MODEL_ABI_MINOR,
-    .capabilities = TAPEBACK_MODEL_CAP_MEMORY | TAPEBACK_MODEL_CAP_INTERRUPTS | TAPEBACK_MODEL_CAP_DEVICE_TIME,
+    .capabilities =
+        TAPEBACK_MODEL_CAP_MEMORY | TAPEBACK_MODEL_CAP_INTERRUPTS | TAPEBACK_MODEL_CAP_DEVICE_TIME,
     .interrupt_vectors = 1,
     .name = "recorder-test",
     .facts = facts,
