@@ -223,11 +223,12 @@ int containerIoctl(int fd, unsigned long request, void *argument) {
     vfio_iommu_type1_dma_unmap unmap;
     memcpy(&unmap, argument, sizeof unmap);
     int container = fileOf(fd).container;
-    forDevicesOf(container, [&](DeviceState &state) { recordUnmap(state.device, unmap.iova, unmap.size); });
+    const uint64_t first = unmap.iova,
+                   size = unmap.size; // A struct with a flexible array cannot be captured.
+    forDevicesOf(container, [&](DeviceState &state) { recordUnmap(state.device, first, size); });
     Locked lock(mappingsLock);
     for (size_t i = 0; i < mappings.size();)
-      if (mappings[i].container == container && mappings[i].iova >= unmap.iova &&
-          mappings[i].iova - unmap.iova < unmap.size)
+      if (mappings[i].container == container && mappings[i].iova >= first && mappings[i].iova - first < size)
         mappings.erase(i);
       else
         ++i;
