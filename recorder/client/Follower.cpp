@@ -163,6 +163,30 @@ void Follower::afterRead(tb_device &owner, uint32_t space, uint64_t offset, uint
   });
 }
 
+Follower::Look Follower::look(uint32_t space, uint64_t offset, uint32_t width, uint64_t value, uint64_t &mask,
+                              uint64_t &expected) const {
+  Look result = Look::Nothing;
+  overlapping(space, offset, width, [&](const capture::Register &reg, uint32_t, int shift) {
+    uint64_t seen = moved(onesOf(width), shift) & onesOf(reg.width);
+    uint64_t inPlace = moved(value & onesOf(width), shift) & seen;
+    const auto *conditions = capture::elements<capture::Condition>(table, table->conditions) + reg.done.first;
+    for (uint32_t i = 0; i < reg.done.count; ++i) {
+      const capture::Condition &condition = conditions[i];
+      uint64_t wanted = condition.mask & onesOf(reg.width);
+      if (condition.any || (wanted & ~seen))
+        continue;
+      if (result == Look::Nothing)
+        result = Look::Waiting;
+      if (result == Look::Waiting && condition.holds(inPlace)) {
+        result = Look::Ended;
+        mask = moved(wanted, -shift);
+        expected = moved(condition.value, -shift);
+      }
+    }
+  });
+  return result;
+}
+
 void Follower::acquired(tb_device &owner, uint64_t iova, uint64_t length) {
   for (size_t at = 0; at < active.size();) {
     const Active &transfer = active[at];

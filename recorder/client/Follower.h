@@ -23,6 +23,12 @@ public:
   void beforeWrite(tb_device &owner, uint32_t space, uint64_t offset, uint32_t width, uint64_t value);
   /// After a read: records what was transferred if the value says that it is done.
   void afterRead(tb_device &owner, uint32_t space, uint64_t offset, uint32_t width, uint64_t value);
+  /// What a value read says about activities that this register ends, whether one is running or not: nothing,
+  /// that one may still be running, or that one has ended, by which condition on the value. For programs that
+  /// poll without saying so.
+  enum class Look { Nothing, Waiting, Ended };
+  Look look(uint32_t space, uint64_t offset, uint32_t width, uint64_t value, uint64_t &mask,
+            uint64_t &expected) const;
   /// After an acquire: the transfers that it covers are done.
   void acquired(tb_device &owner, uint64_t iova, uint64_t length);
 

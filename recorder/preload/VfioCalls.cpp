@@ -28,6 +28,61 @@ private:
   int saved;
 };
 
+//===- Polls
+//----------------------------------------------------------------------------------------------------===//
+
+/// How long a replay waits for what the program polled for: the program never says.
+constexpr uint64_t pollDeadlineNs = 10'000'000'000;
+
+/// The reads so far were no poll after all, since something else comes first: one read of what they saw last.
+/// Call with the device's lock held, before anything else is recorded of the device.
+void settlePoll(DeviceState &state) {
+  OpenPoll poll = state.poll;
+  state.poll.reads = 0;
+  if (!poll.reads)
+    return;
+  Operation operation(&state.device, PacketKind::RegisterRead);
+  operation.record.space = uint16_t(poll.space + 1);
+  operation.record.address = poll.address;
+  operation.record.width = poll.width;
+  operation.record.time = poll.since;
+  operation.issue();
+  operation.complete(Completion::Done, poll.value);
+}
+
+/// A read that came back with `value`. Repeated reads of a register that ends an activity become one poll,
+/// with the condition that ended it: how often the program looked depends on the machine, that it waited does
+/// not.
+void recordRead(DeviceState &state, uint16_t space, uint64_t at, uint8_t width, uint64_t value,
+                uint64_t since) {
+  tb_device &device = state.device;
+  OpenPoll &poll = state.poll;
+  if (poll.reads && (poll.space != space || poll.address != at || poll.width != width))
+    settlePoll(state);
+  uint64_t mask = 0, expected = 0;
+  Follower::Look look = device.follower.look(space, at, width, value, mask, expected);
+  if (look == Follower::Look::Waiting) {
+    poll = OpenPoll{poll.reads + 1, poll.reads ? poll.since : since, at, value, space, width};
+    return;
+  }
+  ring::Producer::Group group(session().producer);
+  bool polled = poll.reads != 0;
+  Operation operation(&device, polled ? PacketKind::Poll : PacketKind::RegisterRead);
+  operation.record.space = uint16_t(space + 1);
+  operation.record.address = at;
+  operation.record.width = width;
+  operation.record.time = polled ? poll.since : since;
+  if (polled) {
+    operation.record.mask = mask;
+    operation.record.expected = expected;
+    operation.record.deadline = pollDeadlineNs;
+  }
+  operation.issue();
+  operation.complete(Completion::Done, value, polled ? poll.reads + 1 : 0);
+  poll.reads = 0;
+  device.follower.afterRead(device, space, at, width, value);
+}
+
 //===- Memory
 //---------------------------------------------------------------------------------------------------===//
 
@@ -177,6 +232,7 @@ void learnInterrupts(DeviceState &state, const vfio_irq_set &set) {
 
 int recordedReset(DeviceState &state, int fd, unsigned long request, void *argument, uint64_t kind) {
   Locked lock(state.device.lock);
+  settlePoll(state);
   Operation operation(&state.device, PacketKind::Reset);
   operation.record.value = kind;
   operation.issue();
@@ -285,21 +341,21 @@ ssize_t deviceRead(int fd, void *out, size_t size, off_t offset) {
       break;
     unsigned width = accessWidth(at, size - done);
     Locked lock(device.lock);
-    Operation operation(&device, PacketKind::RegisterRead);
-    operation.record.space = uint16_t(region->space + 1);
-    operation.record.address = at;
-    operation.record.width = uint8_t(width);
-    operation.issue();
-    uint64_t value = 0;
+    uint64_t value = 0, since = ring::Producer::now();
     ssize_t n = real().pread(fd, &value, width, off_t(uint64_t(offset) + done));
     KeepErrno keep;
     if (n != ssize_t(width)) {
+      settlePoll(*state);
+      Operation operation(&device, PacketKind::RegisterRead);
+      operation.record.space = uint16_t(region->space + 1);
+      operation.record.address = at;
+      operation.record.width = uint8_t(width);
+      operation.record.time = since;
+      operation.issue();
       operation.complete(Completion::Failed);
       return done ? ssize_t(done) : n;
     }
-    ring::Producer::Group group(session().producer);
-    operation.complete(Completion::Done, value);
-    device.follower.afterRead(device, region->space, at, width, value);
+    recordRead(*state, region->space, at, uint8_t(width), value, since);
     memcpy(static_cast<char *>(out) + done, &value, width);
     done += width;
   }
@@ -321,6 +377,7 @@ ssize_t deviceWrite(int fd, const void *in, size_t size, off_t offset) {
     uint64_t value = 0;
     memcpy(&value, static_cast<const char *>(in) + done, width);
     Locked lock(device.lock);
+    settlePoll(*state);
     Operation operation(&device, PacketKind::RegisterWrite);
     operation.record.space = uint16_t(region->space + 1);
     operation.record.address = at;
@@ -358,6 +415,7 @@ ssize_t interruptRead(int fd, void *out, size_t size) {
   memcpy(&count, out, sizeof count);
   Locked lock(file.device->device.lock);
   ring::Producer::Group group(session().producer);
+  settlePoll(*file.device);
   operation.record.time = begin;
   operation.issue();
   operation.complete(Completion::Done, 0, count);
@@ -386,6 +444,7 @@ void deviceClosed(DeviceState *state) {
     return;
   KeepErrno keep;
   Locked lock(state->device.lock);
+  settlePoll(*state);
   if (state->device.open.exchange(false, std::memory_order_acq_rel))
     event(blankRecord(&state->device, PacketKind::Close));
 }

@@ -17,8 +17,18 @@ struct FileRegion {
   uint16_t space; ///< Index into tb_device::spaces.
 };
 
+/// Reads of a register that would end an activity and have not yet: a poll that the program does not call
+/// one.
+struct OpenPoll {
+  uint64_t reads = 0; ///< 0: none.
+  uint64_t since, address, value;
+  uint16_t space;
+  uint8_t width;
+};
+
 struct DeviceState {
   tb_device device;
+  OpenPoll poll; ///< Under device.lock.
   client::Array<FileRegion> regions;
   int group = -1;
   bool mapRefused = false;

@@ -112,9 +112,9 @@ while [ $i -lt 5 ]; do
   for mode in on off; do
     start=$(cut -d' ' -f1 /proc/uptime)
     if [ $mode = on ]; then
-      tapeback record --force --target vfio:$EDU -o turn.tape -- edu-exercise --seed 6 --ops 200 >turn.out 2>&1
+      tapeback record --force --target vfio:$EDU -o turn.tape -- edu-exercise --seed 6 --ops 100 --gaps >turn.out 2>&1
     else
-      TAPEBACK_TARGET=vfio:$EDU edu-exercise --seed 6 --ops 200 >turn.out 2>&1
+      TAPEBACK_TARGET=vfio:$EDU edu-exercise --seed 6 --ops 100 --gaps >turn.out 2>&1
     fi
     echo "$mode $? $start $(cut -d' ' -f1 /proc/uptime) $(grep gaps turn.out)" >>turns
   done
@@ -208,6 +208,15 @@ class VfioTest(unittest.TestCase):
     def replayOnHost(self, tape, target, expect):
         return json.loads(self.run_("replay", tape, "--target", target, "--json", expect=expect).stdout)
 
+    def checkWhatIsThereReplays(self, tape):
+        """A tape that lost its end: what is lost cannot be compared (exit 5), the rest must be the same."""
+        result = self.run_("replay", tape, "--target", "model:edu", "--json", expect=None)
+        self.assertIn(result.returncode, (0, 5), result.stderr)
+        grades = json.loads(result.stdout)["grades"]
+        for bad in ("mismatch", "order-violation", "timeout", "target-error", "consequential"):
+            self.assertEqual(grades[bad], 0, bad)
+        self.assertGreater(grades["exact"], 100)
+
     def test_tests_of_the_target_pass_in_the_machine(self):
         self.checkStep("hal-vfio", 0)
         closing = self.text("hal-vfio.out").strip().splitlines()[-1]
@@ -298,6 +307,7 @@ class VfioTest(unittest.TestCase):
         self.assertEqual(kinds["interrupt"], 48)
         self.assertEqual(kinds["memory-map"], 1)
         self.assertEqual(kinds["reset"], 1)
+        self.assertEqual(kinds["poll"], 24)
         self.checkStep("replay-preload", 0)
 
     def test_a_tape_of_it_replays_and_shows_faults(self):
@@ -319,7 +329,7 @@ class VfioTest(unittest.TestCase):
     def test_the_recorder_killed(self):
         self.assertIn(self.exitOf("recover-killed"), (0, 5))
         self.run_("verify", self.share / "recovered.tape")
-        self.replayOnHost(self.share / "recovered.tape", "model:edu", 0)
+        self.checkWhatIsThereReplays(self.share / "recovered.tape")
 
     def test_unplugged_in_the_middle(self):
         output = self.json("unplug")
@@ -338,7 +348,7 @@ class VfioTest(unittest.TestCase):
         self.run_("verify", self.share / "crashed.tape")
         info = json.loads(self.run_("info", self.share / "crashed.tape", "--json").stdout)
         self.assertGreater(info["packets"], 0)
-        self.replayOnHost(self.share / "crashed.tape", "model:edu", 0)
+        self.checkWhatIsThereReplays(self.share / "crashed.tape")
 
     def test_interleaved_runs_with_recording_on_and_off(self):
         rows = [line.split() for line in self.text("turns").splitlines()]

@@ -81,6 +81,8 @@ def buildImage(build, extra=(), folder=None):
         # As installed, so that programs find their libraries and plugins relative to themselves.
         installed = root / "installed"
         subprocess.run(["cmake", "--install", build, "--prefix", installed], check=True, stdout=subprocess.DEVNULL)
+        for name in ("", "bin", "opt", "opt/tapeback"):
+            (root / name).chmod(0o755)  # Also for whoever is not root in there.
         elf = []
         for part in ("bin", "lib", "share"):
             for path in sorted((installed / part).rglob("*")):
