@@ -251,6 +251,10 @@ llvm::Error Player::noteFailure(llvm::Error error, const Packet &packet, uint64_
   std::string place = "packet " + std::to_string(ordinal);
   if (failure.where.compare(0, place.size(), place) != 0)
     failure.where = failure.where.empty() ? place : place + ", " + failure.where;
+  // Memory that this machine is not allowed to pin: nothing behind it could be compared, and the user can
+  // mend it.
+  if (packet.kind == PacketKind::MemoryMap && failure.code == "memlock-limit")
+    return llvm::make_error<Failure>(std::move(failure));
   bool expected = packet.completion == Completion::Failed;
   if ((isFatalForTarget(failure) && !expected) || failingTime > options.maxFailingTime)
     isStopped = true;
