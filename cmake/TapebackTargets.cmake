@@ -19,6 +19,8 @@ function(tapeback_configure target)
     get_target_property(type ${target} TYPE)
     if(type STREQUAL "EXECUTABLE")
       target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/SanitizerDefaults.c)
+      # A program in C may dlopen a library of ours in C++, which needs the sanitizers' C++ part.
+      set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
     endif()
   endif()
   if(TAPEBACK_FUZZ)

@@ -21,9 +21,9 @@ struct FileRegion {
 /// one.
 struct OpenPoll {
   uint64_t reads = 0; ///< 0: none.
-  uint64_t since, address, value;
-  uint16_t space;
-  uint8_t width;
+  uint64_t since = 0, address = 0, value = 0;
+  uint16_t space = 0;
+  uint8_t width = 0;
 };
 
 struct DeviceState {

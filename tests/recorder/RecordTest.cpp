@@ -228,6 +228,8 @@ TEST_CASE("a wait that another thread ends comes after what ended it, and both a
   REQUIRE_MESSAGE(run.exited(0), run);
   WholeTape tape(path);
   REQUIRE_MESSAGE(tape.error.empty(), tape.error);
+  REQUIRE(tape.find(PacketKind::Interrupt).size() == 1);
+  REQUIRE(tape.find(PacketKind::Poll).size() == 1);
   size_t interrupt = tape.find(PacketKind::Interrupt)[0], poll = tape.find(PacketKind::Poll)[0];
   std::vector<size_t> writes = tape.find(PacketKind::RegisterWrite);
   REQUIRE(writes.size() == 2);
