@@ -163,7 +163,8 @@ TEST_CASE("QEMU killed in the middle of a replay: exit 4 in bounded time, with t
   std::string pidFile = scratch.file("qemu-pid"), wrapper = scratch.file("qemu-wrapper");
   writeWholeFile(wrapper, "#!/bin/sh\necho $$ > '" + pidFile + "'\nexec qemu-system-x86_64 \"$@\"\n");
   std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
-  for (int wait : {0, 200, 700}) {
+  unsigned intoTheReplay = 0;
+  for (int wait : {0, 200, 700, 2000, 5000}) { // On a busy machine the first ones meet QEMU while it starts.
     CAPTURE(wait);
     std::filesystem::remove(pidFile);
     auto begin = std::chrono::steady_clock::now();
@@ -182,6 +183,11 @@ TEST_CASE("QEMU killed in the middle of a replay: exit 4 in bounded time, with t
     const llvm::json::Object *error = json->getAsObject()->getObject("error");
     REQUIRE(error);
     CHECK(error->getString("code").value_or("") == "target-died");
-    CHECK_MESSAGE(error->getString("where").value_or("").contains("packet "), result);
+    llvm::StringRef where = error->getString("where").value_or("");
+    CHECK_MESSAGE((where.contains("packet ") || where.contains("qemu:edu")), result);
+    intoTheReplay += where.contains("packet ");
+    if (intoTheReplay == 3)
+      break;
   }
+  CHECK(intoTheReplay > 0);
 }

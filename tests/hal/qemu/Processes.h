@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/StringRef.h"
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <dirent.h>
 #include <fstream>
@@ -22,8 +23,13 @@ struct ProcessStat {
 };
 
 inline ProcessStat processStat(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  // Not a stream: it throws where the process ends between opening and reading.
+  std::string text;
+  if (FILE *file = std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "re")) {
+    char bytes[1024];
+    text.assign(bytes, std::fread(bytes, 1, sizeof bytes, file));
+    std::fclose(file);
+  }
   size_t open = text.find('('), close = text.rfind(')');
   ProcessStat stat;
   if (open == std::string::npos || close == std::string::npos || close + 4 >= text.size())
