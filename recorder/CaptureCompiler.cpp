@@ -41,11 +41,11 @@ private:
   std::map<unsigned, uint32_t> registerIndex; ///< Of the present device: description's index to the table's.
 };
 
-template <size_t N>
-bool copyText(char (&out)[N], StringRef text) {
-  if (text.size() >= N || text.contains('\0'))
+template <size_t capacity>
+bool copyText(char (&out)[capacity], StringRef text) {
+  if (text.size() >= capacity || text.contains('\0'))
     return false;
-  std::memset(out, 0, N);
+  std::memset(out, 0, capacity);
   std::memcpy(out, text.data(), text.size());
   return true;
 }

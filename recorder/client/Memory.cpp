@@ -200,7 +200,8 @@ int tb_wait_mem(tb_device *device, uint64_t iova, unsigned width, uint64_t mask,
       if (status == TAPEBACK_BACKEND_OK) {
         pthread_mutex_unlock(&device->lock);
         pthread_mutex_lock(&device->lock);
-        if ((code = usable(device)) == TB_OK)
+        code = usable(device);
+        if (code == TB_OK)
           code = checkRange(device, "tb_wait_mem", iova, width); // It may have been freed meanwhile.
         if (code == TB_OK)
           continue;
@@ -323,7 +324,8 @@ int tb_wait_irq(tb_device *device, uint32_t vector, uint64_t deadline, uint64_t 
     }
     pthread_mutex_unlock(&device->lock);
     pthread_mutex_lock(&device->lock);
-    if ((code = usable(device)) != TB_OK) {
+    code = usable(device);
+    if (code != TB_OK) {
       operation.complete(Completion::Failed);
       break;
     }

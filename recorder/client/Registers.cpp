@@ -135,7 +135,8 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
         // Others may use the device between two looks: what we wait for may be their doing.
         pthread_mutex_unlock(&device->lock);
         pthread_mutex_lock(&device->lock);
-        if ((code = usable(device)) == TB_OK)
+        code = usable(device);
+        if (code == TB_OK)
           continue;
         operation.complete(Completion::Failed, last, count);
         break;

@@ -35,6 +35,7 @@ uint16_t threadNumber() {
       continue;
     threadsInUse[number / 8] |= uint8_t(1u << (number % 8));
     threadState.number = uint16_t(number + 1);
+    // The key holds a number, never a pointer that is followed. NOLINTNEXTLINE(performance-no-int-to-ptr)
     pthread_setspecific(threadEnd, reinterpret_cast<void *>(uintptr_t(number + 1)));
     return uint16_t(number);
   }

@@ -54,7 +54,8 @@ INTERPOSED int openat(int folder, const char *path, int flags, ...) {
 INTERPOSED int openat64(int folder, const char *path, int flags, ...) {
   OPEN_WITH_MODE(real().openat(folder, path, flags | O_LARGEFILE, mode));
 }
-// What a fortified program calls when it gives no mode.
+// What a fortified program calls when it gives no mode. The names are the C library's.
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier)
 INTERPOSED int __open_2(const char *path, int flags) {
   return opened(path, real().open(path, flags));
 }
@@ -67,6 +68,8 @@ INTERPOSED int __openat_2(int folder, const char *path, int flags) {
 INTERPOSED int __openat64_2(int folder, const char *path, int flags) {
   return opened(path, real().openat(folder, path, flags | O_LARGEFILE));
 }
+
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
 
 INTERPOSED int close(int fd) {
   FileKind kind = kindOf(fd);
@@ -153,6 +156,7 @@ INTERPOSED ssize_t pwrite64(int fd, const void *in, size_t size, off_t offset) {
   return kindOf(fd) == FileKind::Device ? deviceWrite(fd, in, size, offset)
                                         : real().pwrite(fd, in, size, offset);
 }
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier)
 // Fortified forms: the compiler knows the buffer's size and asks for a check.
 INTERPOSED ssize_t __read_chk(int fd, void *out, size_t size, size_t room) {
   if (size > room)
@@ -169,6 +173,8 @@ INTERPOSED ssize_t __pread64_chk(int fd, void *out, size_t size, off_t offset, s
     __builtin_trap();
   return pread(fd, out, size, offset);
 }
+
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
 
 INTERPOSED void *mmap(void *where, size_t size, int protection, int flags, int fd, off_t offset) {
   if (!(flags & MAP_ANONYMOUS) && kindOf(fd) == FileKind::Device)

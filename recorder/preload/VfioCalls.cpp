@@ -268,8 +268,9 @@ int containerIoctl(int fd, unsigned long request, void *argument) {
   if (request == VFIO_IOMMU_MAP_DMA) {
     vfio_iommu_type1_dma_map map;
     memcpy(&map, argument, sizeof map);
-    Mapping mapping{fileOf(fd).container, map.iova, map.size,
-                    reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(map.vaddr))};
+    // The kernel's interface has the pointer as a number. NOLINTNEXTLINE(performance-no-int-to-ptr)
+    auto *host = reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(map.vaddr));
+    Mapping mapping{fileOf(fd).container, map.iova, map.size, host};
     {
       Locked lock(mappingsLock);
       (void)mappings.push(mapping); // As above: without memory it is not captured, and said to be so.
