@@ -167,7 +167,7 @@ class VfioTest(unittest.TestCase):
         image = VirtualMachine.buildImage(BUILD, extra=[BUILD / "bin" / "tests" / name for name in ("hal-vfio", "vfio-plain")])
         try:
             script = GUEST.replace("@OPS@", str(OPERATIONS))
-            with VirtualMachine.Machine(image, cls.share, script, devices={"edu1": "edu", "edu2": "edu", "edu3": "edu"}, seconds=420) as machine:
+            with VirtualMachine.Machine(image, cls.share, script, devices={"edu1": "edu", "edu2": "edu", "edu3": "edu"}, seconds=780) as machine:
                 cls.console = machine.console
                 machine.waitFor("@@unplug")
                 machine.qmp("device_del", id="edu2")
