@@ -75,7 +75,7 @@ step lying-reset tapeback replay host.tape --target vfio:$EDU --json
 # Held by another process: recorded, so that the recorder is in the way too.
 tapeback record --target vfio:$EDU -o held.tape -- edu-exercise --seed 11 --ops 100000 --only liveness >held.out 2>&1 &
 held=$!
-until_ 'ls -l /proc/$(pidof edu-exercise)/fd | grep -q /dev/vfio/[0-9]'
+until_ 'ls -l /proc/$(pidof edu-exercise)/fd | grep -q "vfio/[0-9]"'
 tries=0
 while [ $tries -lt 100 ]; do
   tapeback replay registers.tape --target vfio:$EDU --json >busy.json 2>/dev/null
