@@ -133,7 +133,7 @@ llvm::Expected<std::vector<WriterRecord>> findWriters(TapeSource &source, Writte
     uint64_t place = *ordinal;
     std::optional<WrittenThing> next;
     if (packet.kind == PacketKind::DmaDescriptor) {
-      record.descriptor = *ordinal;
+      record.descriptor = ordinal;
       record.toDevice = packet.flags & TransferToDevice;
       next = origin(description, packet, extra, thing);
       llvm::Expected<uint64_t> doorbell = doorbellOf(source, *ordinal);
