@@ -8,8 +8,8 @@
 //   RAM size    ┴ or the device's DMA mask, whichever comes first
 #pragma once
 
+#include "hal/FileDescriptor.h"
 #include "hal/TargetTypes.h"
-#include "hal/qemu/FileDescriptor.h"
 #include "llvm/Support/Error.h"
 #include <map>
 #include <memory>

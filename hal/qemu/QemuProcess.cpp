@@ -1,6 +1,6 @@
 #include "hal/qemu/QemuProcess.h"
 #include "format/Failure.h"
-#include "hal/qemu/FileDescriptor.h"
+#include "hal/FileDescriptor.h"
 #include "hal/qemu/LastWords.h"
 #include <cerrno>
 #include <chrono>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "format/Failure.h"
-#include "hal/qemu/FileDescriptor.h"
+#include "hal/FileDescriptor.h"
 #include "hal/qemu/QemuProcess.h"
 #include "hal/qemu/QtestLine.h"
 #include "llvm/ADT/ArrayRef.h"
