@@ -16,17 +16,27 @@ enum class PacketKind : uint8_t {
   RegisterRead = 0,  ///< space, addr, width, val = what was read.
   RegisterWrite = 1, ///< space, addr, width, val = what was written.
   Poll = 2, ///< space, addr, width, val = last value read, mask, expected, deadline, count = reads made.
-  MemoryWrite = 3, ///< The host's stores to device-visible memory: addr = IOVA, length, payload.
+  MemoryWrite = 3, ///< The host's stores to device-visible memory: addr = IOVA, length, payload; rows as in
+                   ///< DmaDescriptor.
   MemoryRead =
       4, ///< A read of device-visible memory through the API: addr = IOVA, length, payload = content.
   MemoryWait = 5, ///< A fence in memory: addr = IOVA, width, mask, expected, deadline, val = last value.
   Acquire = 6,    ///< The program takes ownership of results: addr = IOVA, length, payload = content.
-  Submit = 7, ///< Command-stream entries handed over: addr = queue entry IOVA, length, val = queue, payload.
-  DmaDescriptor = 8, ///< A transfer the device was told to do: addr = host IOVA, length, val = device
-                     ///< address, flags = TransferToDevice or TransferFromDevice, payload = content if to
-                     ///< device. link = activity (index into the description's activities).
-  DmaCompletion = 9, ///< The host learnt that a transfer is done: addr, length as in the descriptor,
-                     ///< link = packet ordinal of the DmaDescriptor, payload = content if from device.
+  Submit = 7, ///< A command-stream entry handed over, before the doorbell that does it: addr = the entry's
+              ///< IOVA, length, val = queue (index into the description's queues), count = commands submitted
+              ///< to that queue before it since the reset, payload = the entry. A replay stores the payload
+              ///< there. The DmaDescriptors between it and the next Submit or doorbell are its own.
+  DmaDescriptor = 8, ///< A transfer the device was told to do: addr = host IOVA, length = bytes in all, val =
+                     ///< device address, flags = TransferToDevice or TransferFromDevice, payload = content if
+                     ///< to device. link = activity (index into the description's activities), or noLink: a
+                     ///< transfer of the Submit before it. count = rows (0 and 1: one piece), expected =
+                     ///< host stride: row r is length / count bytes at addr + r * expected; the payload is
+                     ///< the rows one after another.
+  DmaCompletion = 9, ///< The host learnt that a transfer is done: addr, length, count, expected as in the
+                     ///< descriptor, link = packet ordinal of the DmaDescriptor, payload = content if from
+                     ///< device. val = 1: the same range once more, at the next synchronisation point
+                     ///< (origin Recorder if its content is not what it was: a late or stray write, or a
+                     ///< store of the host through its pointer).
   Interrupt = 10, ///< The program waited for an interrupt: addr = vector, deadline, completion says whether
                   ///< it came; count = how many were pending (evidence only, they coalesce).
   CounterSnapshot = 11, ///< addr = counter id in the description, val.
@@ -90,6 +100,8 @@ enum PacketFlags : uint8_t {
   Concurrent = 1 << 3,  ///< Overlaps in time with an operation of another thread: not ordered with it.
   Truncated = 1 << 4,   ///< The payload is shorter than `length`: a capture limit was met.
   NotCaptured = 1 << 5, ///< The payload could not be captured at all (unmapped range, capture limit).
+  DeviceOwned = 1 << 7, ///< DmaDescriptor to the device: an earlier transfer of the device is still to write
+                        ///< (some of) it, so that there is no payload, and nothing is missing.
   Prefix = 1 << 6, ///< Part of a pinned prefix: establishes state; compared, but not of the wanted range.
 };
 

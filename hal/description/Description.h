@@ -3,6 +3,7 @@
 // is consistent (names unique, references resolved, fields inside their register, no overlap unless aliased).
 #pragma once
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
@@ -98,6 +99,13 @@ struct InternalWindow {
   std::string readBack;         ///< Activity name with a from-device transfer; empty: not visible.
   uint64_t maxTransfer = 0;     ///< Of one transfer, either way; `size` if the description does not say.
   std::optional<uint8_t> reset; ///< What every byte is after a reset, if defined.
+  /// A pair of registers through which it is read and written, `width` bytes at a time, while `usable` holds
+  /// of a register's shadow or value (Minnow: CONTROL.ENABLE = 0, or STATUS.HALTED = 1; any of them).
+  struct Port {
+    unsigned address = 0, data = 0; ///< Registers; the address advances by the data's width at each access.
+    std::vector<RegisterCondition> usable;
+  };
+  std::optional<Port> port;
   std::string doc;
 };
 
@@ -120,6 +128,89 @@ struct InterruptDescription {
   std::optional<RegisterCondition> cause; ///< Where its cause shows.
 };
 
+/// A number in an entry that a device reads from host memory (a command or a descriptor), little-endian.
+struct EntryField {
+  std::string name, doc;
+  unsigned offset = 0;        ///< Bytes from the entry's start; the whole field lies in the entry.
+  unsigned width = 4;         ///< Bytes: 1, 2, 4 or 8.
+  unsigned low = 0, high = 0; ///< Bits of it, inclusive; 0 to 8 * width - 1 if the description does not say.
+  bool isSigned = false;      ///< Printed and compared as two's complement.
+  bool address = false;       ///< A host address: what relocation patches.
+  uint64_t mask() const;      ///< Of the shifted value.
+};
+
+/// "FIELD & mask == value", on a field's (shifted) value.
+struct EntryCondition {
+  unsigned field = 0; ///< Index into EntryForm::fields.
+  uint64_t mask = ~uint64_t(0), value = 0;
+  bool holds(uint64_t v) const { return (v & mask) == value; }
+};
+
+/// What an entry tells the device to move: `rows` rows of `rowBytes` bytes, row r at host address
+/// + r * hostStride. Fields by index; without `rows` it is one row.
+struct EntryTransfer {
+  std::optional<EntryCondition> when;
+  bool toDevice = true;
+  unsigned hostAddress = 0, rowBytes = 0;
+  std::optional<unsigned> rows, hostStride, deviceAddress, deviceStride;
+  std::string window; ///< Internal window of the device address; empty if none.
+};
+
+/// One shape that an entry can have.
+struct EntryForm {
+  std::string name, doc; ///< "GEMM". A layout without an opcode has one form, named like the layout.
+  uint64_t opcode = 0;
+  std::vector<EntryField> fields; ///< Of this form; the layout's common fields first.
+  std::vector<EntryTransfer> transfers;
+  /// The device writes `value` (its field's width) to the address when everything before it in its queue is
+  /// done.
+  struct Fence {
+    unsigned address = 0, value = 0; ///< Field indices.
+  };
+  std::optional<Fence> fence;
+  /// The entry is, or is followed by, a list in host memory: the address of its first (next) element, what
+  /// the elements look like, and by which condition on this very entry the list ends here (a descriptor's
+  /// LAST).
+  struct Chain {
+    unsigned address = 0; ///< Field index.
+    unsigned layout = 0;  ///< Index into Description::layouts.
+    std::optional<EntryCondition> last;
+    unsigned limit = 1024; ///< Most elements.
+  };
+  std::optional<Chain> chain;
+  const EntryField *find(llvm::StringRef name) const;
+};
+
+/// What entries of a queue or elements of a list look like in host memory.
+struct LayoutDescription {
+  std::string name, doc;
+  unsigned size = 0;                ///< Bytes, 1 to 4096.
+  std::optional<EntryField> opcode; ///< Selects the form; none: forms has one element.
+  std::vector<EntryForm> forms;
+  /// The form of these bytes (at least `size` of them), or null if the opcode is unknown.
+  const EntryForm *formOf(llvm::ArrayRef<uint8_t> entry) const;
+};
+/// A field's value in an entry: shifted, masked, and sign-extended if the field is signed. 0 where the entry
+/// is too short.
+uint64_t entryValue(const EntryField &field, llvm::ArrayRef<uint8_t> entry);
+/// "GEMM m=8 n=8 k=64": form and fields, decimal, addresses in hexadecimal; fields that are 0 are left out
+/// if their name is `flags` or `tag`. "opcode 0x7f" if the form is unknown.
+std::string formatEntry(const LayoutDescription &layout, llvm::ArrayRef<uint8_t> entry);
+
+/// A ring of entries in host memory that the host fills and the device empties.
+struct QueueDescription {
+  std::string name, doc;
+  unsigned base = 0; ///< Register: address of entry 0 (its low half if baseHigh is there).
+  std::optional<unsigned> baseHigh;
+  unsigned size = 0;            ///< Register: number of entries.
+  std::optional<unsigned> head; ///< Register, read: index of the next entry to be completed.
+  std::optional<unsigned> tail; ///< Register, read: index behind the last entry submitted.
+  unsigned doorbell = 0;        ///< Register, written: the new tail, modulo size.
+  std::optional<unsigned> done; ///< Register, read: entries completed since reset, modulo 2^width.
+  std::vector<unsigned> rewind; ///< Registers whose write (of any value) sets head and tail to 0.
+  unsigned layout = 0;          ///< Index into Description::layouts.
+};
+
 struct CounterDescription {
   std::string name, unit, cls; ///< cls: compute, data-movement, synchronisation, other.
   unsigned reg = 0;
@@ -138,7 +229,11 @@ struct Description {
   std::vector<FingerprintEntry> fingerprint;
   std::vector<InterruptDescription> interrupts;
   std::vector<CounterDescription> counters;
-  std::vector<unsigned> postMortem; ///< Registers to read after a failure, before reset.
+  std::vector<LayoutDescription> layouts;
+  std::vector<QueueDescription> queues;
+  std::vector<RegisterCondition> idle;   ///< On a read: everything in every queue is done.
+  std::vector<RegisterCondition> resets; ///< On a write: the device forgets all, as at a reset.
+  std::vector<unsigned> postMortem;      ///< Registers to read after a failure, before reset.
   std::string resetMethod;
   uint64_t dmaMask = ~uint64_t(0); ///< Host addresses the device can reach.
 
