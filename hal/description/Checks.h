@@ -1,4 +1,4 @@
-// What both halves of the resolver need: bounds, names, words, and registers by name. Inside this folder
+// What the parts of the resolver need: bounds, names, words, and registers by name. Inside this folder
 // only.
 #pragma once
 
@@ -15,6 +15,10 @@ constexpr size_t maxRegisters = 65536, maxFields = 64, maxActivities = 1024, max
                  maxSpaces = 64;
 constexpr size_t maxListed = 4096; // Any other list at the top.
 constexpr size_t maxPerActivity = 64;
+constexpr size_t maxLayouts = 64, maxForms = 256, maxQueues = 64;
+constexpr size_t maxEntryBytes = 4096, maxChain = 65536;
+constexpr size_t maxEntryFields =
+    16384; // Of all forms together: a layout's common fields are in each of its forms.
 constexpr size_t maxName = 64, maxDoc = 4096;
 
 /// Why a register may not stand in some place.
@@ -121,6 +125,46 @@ protected:
     return found->second;
   }
 
+  RegisterCondition condition(const raw::Condition &from, unsigned needs) {
+    RegisterCondition to;
+    to.reg = reference(from.reg, needs);
+    const RegisterDescription *reg = out.registers.empty() ? nullptr : &out.registers[to.reg];
+    to.mask = from.mask ? from.mask->value.value : reg ? reg->widthMask() : ~uint64_t(0);
+    to.any = from.any && from.any->value;
+    to.value = from.value ? from.value->value.value : 0;
+    if (!reg)
+      return to;
+    if (from.mask && fits(*from.mask, *reg, "the mask") && to.mask == 0 && !to.any)
+      complain(from.mask->where, "a mask of 0 always holds; write `any: true`");
+    if (to.any && from.value)
+      complain(from.value->where, "`any: true` and a value contradict each other");
+    else if (!to.any && !from.value)
+      complain(from.where, "the condition needs a value, or `any: true`");
+    else if (!to.any && fits(*from.value, *reg, "the value") && (to.value & ~to.mask))
+      complain(from.value->where, "the value has bits outside the mask: this can never hold");
+    return to;
+  }
+
+  const InternalWindow *window(const raw::Text &name) {
+    const InternalWindow *found = out.findWindow(name.value);
+    if (!found) {
+      std::vector<llvm::StringRef> names;
+      for (const InternalWindow &candidate : out.windows)
+        names.push_back(candidate.name);
+      complain(name.where, "no window is named '" + name.value + "'" + words::suggestion(name.value, names));
+    }
+    return found;
+  }
+
+  /// "7" or "15:8"; false if it is neither, or its high bit is below its low one.
+  static bool parseBits(llvm::StringRef text, unsigned &low, unsigned &high) {
+    auto [first, second] = text.split(':');
+    if (first.getAsInteger(10, high))
+      return false;
+    low = high;
+    return (!text.contains(':') || !second.getAsInteger(10, low)) && low <= high;
+  }
+
   const raw::Document &in;
   YamlComplaints &complaints;
   Description &out;
@@ -130,5 +174,8 @@ protected:
 
 /// The heading, the spaces and the registers. What follows in a document refers to them.
 void resolveRegisters(const raw::Document &document, YamlComplaints &complaints, Description &out);
+
+/// Layouts, queues and what concerns all queues. After the registers and windows.
+void resolveQueues(const raw::Document &document, YamlComplaints &complaints, Description &out);
 
 } // namespace tapeback

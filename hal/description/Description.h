@@ -136,6 +136,7 @@ struct EntryField {
   unsigned low = 0, high = 0; ///< Bits of it, inclusive; 0 to 8 * width - 1 if the description does not say.
   bool isSigned = false;      ///< Printed and compared as two's complement.
   bool address = false;       ///< A host address: what relocation patches.
+  bool hex = false;           ///< Printed in hexadecimal; addresses are anyway.
   uint64_t mask() const;      ///< Of the shifted value.
 };
 
@@ -193,8 +194,9 @@ struct LayoutDescription {
 /// A field's value in an entry: shifted, masked, and sign-extended if the field is signed. 0 where the entry
 /// is too short.
 uint64_t entryValue(const EntryField &field, llvm::ArrayRef<uint8_t> entry);
-/// "GEMM m=8 n=8 k=64": form and fields, decimal, addresses in hexadecimal; fields that are 0 are left out
-/// if their name is `flags` or `tag`. "opcode 0x7f" if the form is unknown.
+/// "GEMM m=8 n=8 k=64 accumulate": form and fields, decimal, addresses in hexadecimal. A field of one bit is
+/// its name, or nothing if it is 0; fields named `flags` or `tag` are left out if they are 0. "opcode 0x7f"
+/// if the form is unknown.
 std::string formatEntry(const LayoutDescription &layout, llvm::ArrayRef<uint8_t> entry);
 
 /// A ring of entries in host memory that the host fills and the device empties.
@@ -212,8 +214,9 @@ struct QueueDescription {
 };
 
 struct CounterDescription {
-  std::string name, unit, cls; ///< cls: compute, data-movement, synchronisation, other.
-  unsigned reg = 0;
+  std::string name, unit, cls;  ///< cls: compute, data-movement, synchronisation, other.
+  unsigned reg = 0;             ///< Its low part, if there is a `high` one.
+  std::optional<unsigned> high; ///< Register with the bits above those of `reg`.
   unsigned widthBits = 32;
   bool exact = true; ///< Across targets; false: rate only.
 };

@@ -16,6 +16,11 @@ LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Step)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Fingerprint)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Interrupt)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Counter)
+LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::EntryField)
+LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::EntryTransfer)
+LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Form)
+LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Layout)
+LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Queue)
 
 namespace tapeback::raw {
 
@@ -112,6 +117,14 @@ struct MappingTraits<raw::Activity> {
   }
 };
 template <>
+struct MappingTraits<raw::Port> {
+  static void mapping(IO &io, raw::Port &port) {
+    io.mapRequired("address", port.address);
+    io.mapRequired("data", port.data);
+    io.mapOptional("usable", port.usable);
+  }
+};
+template <>
 struct MappingTraits<raw::Window> {
   static void mapping(IO &io, raw::Window &window) {
     io.mapRequired("name", window.name);
@@ -119,6 +132,7 @@ struct MappingTraits<raw::Window> {
     io.mapRequired("size", window.size);
     io.mapOptional("read-back", window.readBack);
     io.mapOptional("max-transfer", window.maxTransfer);
+    io.mapOptional("port", window.port);
     io.mapOptional("reset", window.reset);
     io.mapOptional("doc", window.doc);
   }
@@ -152,10 +166,114 @@ struct MappingTraits<raw::Counter> {
   static void mapping(IO &io, raw::Counter &counter) {
     io.mapRequired("name", counter.name);
     io.mapRequired("register", counter.reg);
+    io.mapOptional("register-high", counter.high);
     io.mapOptional("unit", counter.unit);
     io.mapOptional("class", counter.cls);
     io.mapOptional("width-bits", counter.widthBits);
     io.mapOptional("exact", counter.exact);
+  }
+};
+template <>
+struct MappingTraits<raw::EntryField> {
+  static void mapping(IO &io, raw::EntryField &field) {
+    io.mapRequired("name", field.name);
+    io.mapRequired("offset", field.offset);
+    io.mapOptional("width", field.width);
+    io.mapOptional("bits", field.bits);
+    io.mapOptional("signed", field.isSigned);
+    io.mapOptional("address", field.address);
+    io.mapOptional("hex", field.hex);
+    io.mapOptional("doc", field.doc);
+  }
+};
+template <>
+struct MappingTraits<raw::Opcode> {
+  static void mapping(IO &io, raw::Opcode &opcode) {
+    opcode.where = raw::placeOf(io);
+    io.mapRequired("offset", opcode.offset);
+    io.mapOptional("width", opcode.width);
+    io.mapOptional("bits", opcode.bits);
+  }
+};
+template <>
+struct MappingTraits<raw::EntryCondition> {
+  static void mapping(IO &io, raw::EntryCondition &condition) {
+    io.mapRequired("field", condition.field);
+    io.mapOptional("mask", condition.mask);
+    io.mapRequired("value", condition.value);
+  }
+};
+template <>
+struct MappingTraits<raw::EntryTransfer> {
+  static void mapping(IO &io, raw::EntryTransfer &transfer) {
+    io.mapOptional("when", transfer.when);
+    io.mapRequired("direction", transfer.direction);
+    io.mapRequired("host-address", transfer.hostAddress);
+    io.mapRequired("row-bytes", transfer.rowBytes);
+    io.mapOptional("rows", transfer.rows);
+    io.mapOptional("host-stride", transfer.hostStride);
+    io.mapOptional("device-address", transfer.deviceAddress);
+    io.mapOptional("device-stride", transfer.deviceStride);
+    io.mapOptional("window", transfer.window);
+  }
+};
+template <>
+struct MappingTraits<raw::Fence> {
+  static void mapping(IO &io, raw::Fence &fence) {
+    io.mapRequired("address", fence.address);
+    io.mapRequired("value", fence.value);
+  }
+};
+template <>
+struct MappingTraits<raw::Chain> {
+  static void mapping(IO &io, raw::Chain &chain) {
+    io.mapRequired("address", chain.address);
+    io.mapRequired("layout", chain.layout);
+    io.mapOptional("last", chain.last);
+    io.mapOptional("limit", chain.limit);
+  }
+};
+/// Of a form, or of a layout that has only one: the keys are the same.
+static void mapMeaning(IO &io, raw::EntryMeaning &meaning) {
+  io.mapOptional("fields", meaning.fields);
+  io.mapOptional("transfers", meaning.transfers);
+  io.mapOptional("fence", meaning.fence);
+  io.mapOptional("chain", meaning.chain);
+}
+template <>
+struct MappingTraits<raw::Form> {
+  static void mapping(IO &io, raw::Form &form) {
+    io.mapRequired("name", form.name);
+    io.mapRequired("opcode", form.opcode);
+    mapMeaning(io, form.meaning);
+    io.mapOptional("doc", form.doc);
+  }
+};
+template <>
+struct MappingTraits<raw::Layout> {
+  static void mapping(IO &io, raw::Layout &layout) {
+    io.mapRequired("name", layout.name);
+    io.mapRequired("size", layout.size);
+    io.mapOptional("opcode", layout.opcode);
+    mapMeaning(io, layout.meaning);
+    io.mapOptional("forms", layout.forms);
+    io.mapOptional("doc", layout.doc);
+  }
+};
+template <>
+struct MappingTraits<raw::Queue> {
+  static void mapping(IO &io, raw::Queue &queue) {
+    io.mapRequired("name", queue.name);
+    io.mapRequired("base", queue.base);
+    io.mapOptional("base-high", queue.baseHigh);
+    io.mapRequired("size", queue.size);
+    io.mapOptional("head", queue.head);
+    io.mapOptional("tail", queue.tail);
+    io.mapRequired("doorbell", queue.doorbell);
+    io.mapOptional("done", queue.done);
+    io.mapOptional("rewind", queue.rewind);
+    io.mapRequired("layout", queue.layout);
+    io.mapOptional("doc", queue.doc);
   }
 };
 template <>
@@ -176,6 +294,10 @@ struct MappingTraits<raw::Document> {
     io.mapOptional("restore", document.restore);
     io.mapOptional("post-mortem", document.postMortem);
     io.mapOptional("counters", document.counters);
+    io.mapOptional("layouts", document.layouts);
+    io.mapOptional("queues", document.queues);
+    io.mapOptional("idle", document.idle);
+    io.mapOptional("resets", document.resets);
   }
 };
 } // namespace llvm::yaml

@@ -56,11 +56,16 @@ struct Activity {
   std::vector<Condition> done;
   std::vector<Transfer> transfers;
 };
+struct Port {
+  Text address, data;
+  std::vector<Condition> usable;
+};
 struct Window {
   Text name;
   std::optional<Number> base, maxTransfer, reset;
   Number size;
   std::optional<Text> readBack;
+  std::optional<Port> port;
   std::string doc;
 };
 struct Step {
@@ -78,9 +83,69 @@ struct Interrupt {
 };
 struct Counter {
   Text name, reg;
-  std::optional<Text> unit, cls;
+  std::optional<Text> high, unit, cls;
   std::optional<Number> widthBits;
   std::optional<Flag> exact;
+};
+struct EntryField {
+  Text name;
+  Number offset;
+  std::optional<Number> width;
+  std::optional<Text> bits;
+  std::optional<Flag> isSigned, address, hex;
+  std::string doc;
+};
+/// An opcode's place: a field whose name is known.
+struct Opcode {
+  llvm::SMRange where;
+  Number offset;
+  std::optional<Number> width;
+  std::optional<Text> bits;
+};
+struct EntryCondition {
+  Text field;
+  std::optional<Number> mask;
+  Number value;
+};
+struct EntryTransfer {
+  std::optional<EntryCondition> when;
+  Text direction, hostAddress, rowBytes;
+  std::optional<Text> rows, hostStride, deviceAddress, deviceStride, window;
+};
+struct Fence {
+  Text address, value;
+};
+struct Chain {
+  Text address, layout;
+  std::optional<EntryCondition> last;
+  std::optional<Number> limit;
+};
+/// What an entry does: of a form, or of a layout that has only one.
+struct EntryMeaning {
+  std::vector<EntryField> fields;
+  std::vector<EntryTransfer> transfers;
+  std::optional<Fence> fence;
+  std::optional<Chain> chain;
+};
+struct Form {
+  Text name;
+  Number opcode;
+  EntryMeaning meaning;
+  std::string doc;
+};
+struct Layout {
+  Text name;
+  Number size;
+  std::optional<Opcode> opcode;
+  EntryMeaning meaning; ///< Its fields are those of all forms.
+  std::vector<Form> forms;
+  std::string doc;
+};
+struct Queue {
+  Text name, base, size, doorbell, layout;
+  std::optional<Text> baseHigh, head, tail, done;
+  std::vector<Text> rewind;
+  std::string doc;
 };
 struct Document {
   Number grammar;
@@ -97,6 +162,9 @@ struct Document {
   std::optional<std::vector<Step>> restore;
   std::vector<Text> postMortem;
   std::vector<Counter> counters;
+  std::vector<Layout> layouts;
+  std::vector<Queue> queues;
+  std::vector<Condition> idle, resets;
 };
 
 } // namespace tapeback::raw

@@ -23,26 +23,6 @@ public:
   }
 
 private:
-  RegisterCondition condition(const raw::Condition &from, unsigned needs) {
-    RegisterCondition to;
-    to.reg = reference(from.reg, needs);
-    const RegisterDescription *reg = out.registers.empty() ? nullptr : &out.registers[to.reg];
-    to.mask = from.mask ? from.mask->value.value : reg ? reg->widthMask() : ~uint64_t(0);
-    to.any = from.any && from.any->value;
-    to.value = from.value ? from.value->value.value : 0;
-    if (!reg)
-      return to;
-    if (from.mask && fits(*from.mask, *reg, "the mask") && to.mask == 0 && !to.any)
-      complain(from.mask->where, "a mask of 0 always holds; write `any: true`");
-    if (to.any && from.value)
-      complain(from.value->where, "`any: true` and a value contradict each other");
-    else if (!to.any && !from.value)
-      complain(from.where, "the condition needs a value, or `any: true`");
-    else if (!to.any && fits(*from.value, *reg, "the value") && (to.value & ~to.mask))
-      complain(from.value->where, "the value has bits outside the mask: this can never hold");
-    return to;
-  }
-
   void addWindowNames() {
     if (!within(in.windows.size(), maxWindows, "windows"))
       return;
@@ -70,17 +50,6 @@ private:
       }
       out.windows.push_back(std::move(to));
     }
-  }
-
-  const InternalWindow *window(const raw::Text &name) {
-    const InternalWindow *found = out.findWindow(name.value);
-    if (!found) {
-      std::vector<llvm::StringRef> names;
-      for (const InternalWindow &candidate : out.windows)
-        names.push_back(candidate.name);
-      complain(name.where, "no window is named '" + name.value + "'" + words::suggestion(name.value, names));
-    }
-    return found;
   }
 
   TransferDescription transfer(const raw::Transfer &from, const ActivityDescription &activity) {
@@ -134,8 +103,28 @@ private:
     });
   }
 
+  /// Through its port.
+  bool fillable(const InternalWindow &window) const {
+    return window.port && out.registers[window.port->data].access != RegisterAccess::ReadOnly &&
+           out.registers[window.port->data].policy != ReplayPolicy::Forbidden;
+  }
+
+  void addPort(const raw::Port &from, InternalWindow &to) {
+    InternalWindow::Port port;
+    port.address = reference(from.address, Writable | MayBeWritten);
+    port.data = reference(from.data, Readable);
+    if (!out.registers.empty() && port.address == port.data)
+      complain(from.data.where, "the port's address and its data are two registers");
+    if (within(from.usable.size(), maxPerActivity, "conditions", from.address.where))
+      for (const raw::Condition &usable : from.usable)
+        port.usable.push_back(condition(usable, Anything));
+    to.port = std::move(port);
+  }
+
   void finishWindows() {
     for (size_t i = 0; i < out.windows.size() && i < in.windows.size(); ++i) {
+      if (in.windows[i].port)
+        addPort(*in.windows[i].port, out.windows[i]);
       const std::optional<raw::Text> &readBack = in.windows[i].readBack;
       if (!readBack)
         continue;
@@ -208,9 +197,9 @@ private:
       } else if (window(*from.window)) {
         to.kind = RestoreStep::Kind::Window;
         to.window = from.window->value;
-        if (!moves(to.window, true, std::nullopt))
-          complain(from.window->where,
-                   "no activity has a to-device transfer that could fill window '" + to.window + "'");
+        if (!moves(to.window, true, std::nullopt) && !fillable(*out.findWindow(to.window)))
+          complain(from.window->where, "no activity has a to-device transfer that could fill window '" +
+                                           to.window + "', nor has it a port that can be written");
       }
       out.restore.push_back(std::move(to));
     }
@@ -239,6 +228,12 @@ private:
       wordOr<bool>(from.cls, classes, "counter class", true);
       to.cls = from.cls ? from.cls->value : "other";
       unsigned bits = out.registers.empty() ? 64 : 8 * out.registers[to.reg].width;
+      if (from.high) {
+        to.high = reference(*from.high, Readable);
+        bits += out.registers.empty() ? 0 : 8 * out.registers[*to.high].width;
+        if (bits > 64)
+          complain(from.high->where, "a counter has at most 64 bits");
+      }
       uint64_t width = from.widthBits ? from.widthBits->value.value : bits;
       if (width == 0 || width > bits)
         complain(from.widthBits ? from.widthBits->where : from.reg.where,
@@ -255,8 +250,10 @@ private:
 Description resolveDescription(const raw::Document &document, YamlComplaints &complaints) {
   Description out;
   resolveRegisters(document, complaints, out);
-  if (!complaints.any()) // What follows refers to registers, and would only echo.
-    Resolver(document, complaints, out).run();
+  if (complaints.any()) // What follows refers to registers, and would only echo.
+    return out;
+  Resolver(document, complaints, out).run();
+  resolveQueues(document, complaints, out);
   return out;
 }
 

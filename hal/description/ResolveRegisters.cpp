@@ -61,12 +61,7 @@ private:
       described.doc = field.doc;
       checkUnique(field.name, "field", seen);
       checkProse(field.doc, "doc", field.name.where);
-      auto [first, second] = llvm::StringRef(field.bits.value).split(':');
-      bool good = !first.getAsInteger(10, described.high);
-      described.low = described.high;
-      if (llvm::StringRef(field.bits.value).contains(':'))
-        good = good && !second.getAsInteger(10, described.low);
-      if (!good || described.low > described.high)
+      if (!parseBits(field.bits.value, described.low, described.high))
         complain(field.bits.where, "bits are written as one number or HIGH:LOW, for example 7 or 15:8");
       else if (described.high >= 8 * to.width)
         complain(field.bits.where, "bit " + llvm::Twine(described.high) + " lies outside the " +

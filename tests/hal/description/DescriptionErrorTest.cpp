@@ -300,7 +300,8 @@ TEST_CASE("mistakes in the other lists") {
                {"restore: [{register: INFO}]\n", "9:22", "INFO is read-only and is written here"},
                {"restore: [{window: w}]\n", "9:20", "no window is named 'w'"},
                {"windows: [{name: w, size: 1}]\nrestore: [{window: w}]\n", "10:20",
-                "no activity has a to-device transfer that could fill window 'w'"},
+                "no activity has a to-device transfer that could fill window 'w', nor has it a port that can "
+                "be written"},
                {"  - {name: F, space: bar1, offset: 0, policy: forbidden}\nrestore: [{register: F}]\n",
                 "10:22", "F is forbidden to a replay and is written here"},
                {"post-mortem: [KICK]\n", "9:15", "KICK is write-only and is read here"},

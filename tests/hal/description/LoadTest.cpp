@@ -74,7 +74,7 @@ TEST_CASE("a description is found by its name in the folders of the environment"
   CHECK(failure.code == "unknown-description");
   CHECK(failure.message == "no device description is named 'mime'; did you mean 'mine'?");
   CHECK(llvm::StringRef(failure.where).contains(folder.path));
-  CHECK(llvm::StringRef(failure.hint).contains("mine, minor"));
+  CHECK(llvm::StringRef(failure.hint).contains("mine, minnow, minor"));
   CHECK(!llvm::StringRef(failure.hint).contains("remarks"));
 }
 
