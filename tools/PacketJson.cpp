@@ -17,7 +17,8 @@ Expected<PacketPrinter::Fetched> PacketPrinter::fetch(const Packet &packet, cons
     if (!text)
       return text.takeError();
     fetched.name = std::move(*text);
-  } else if ((shape.uses & KindShape::Payload) && extra.payload && payload != Payload::None) {
+  } else if ((shape.uses & KindShape::Payload) && extra.payload &&
+             (payload != Payload::None || packet.kind == PacketKind::Submit)) {
     Expected<ArrayRef<uint8_t>> content = reader.blob(extra.payload);
     if (!content)
       return content.takeError();
@@ -45,6 +46,31 @@ Error PacketPrinter::writeJsonLine(raw_ostream &os, uint64_t ordinal, uint64_t w
   object.flush();
   os << "\n";
   return Error::success();
+}
+
+/// What the command is, beside the bytes of it. Host addresses, and what the description prints so, are
+/// hexadecimal.
+void PacketPrinter::writeEntry(json::OStream &os, const Packet &packet, ArrayRef<uint8_t> entry) {
+  const LayoutDescription *layout = layoutOf(packet);
+  if (!layout || entry.empty())
+    return;
+  os.attribute("queue_name", description(packet.device)->queues[packet.value].name);
+  const EntryForm *form = layout->formOf(entry);
+  os.attribute("command", form ? json::Value(form->name) : json::Value(nullptr));
+  os.attribute("text", formatEntry(*layout, entry));
+  if (!form)
+    return;
+  os.attributeObject("operands", [&] {
+    for (const EntryField &field : form->fields) {
+      uint64_t value = entryValue(field, entry);
+      if (field.address || field.hex)
+        os.attribute(field.name, hex(value));
+      else if (field.isSigned)
+        os.attribute(field.name, int64_t(value));
+      else
+        os.attribute(field.name, value);
+    }
+  });
 }
 
 void PacketPrinter::writeObject(json::OStream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
@@ -94,8 +120,12 @@ void PacketPrinter::writeObject(json::OStream &os, uint64_t ordinal, uint64_t wi
       os.attribute("lost", packet.value == unknownCount ? json::Value(nullptr) : json::Value(packet.value));
     else if (packet.kind == PacketKind::Reset)
       os.attribute("reset", resetText(packet.value));
-    else if (packet.kind == PacketKind::Submit)
+    else if (packet.kind == PacketKind::Submit) {
       os.attribute("queue", packet.value);
+      os.attribute("index", extra.count);
+      writeEntry(os, packet, content);
+    } else if (packet.kind == PacketKind::DmaCompletion)
+      os.attribute("again", packet.value == 1);
     else if (shape.value)
       os.attribute(shape.value, hex(packet.value));
     if (reg) {
@@ -115,6 +145,12 @@ void PacketPrinter::writeObject(json::OStream &os, uint64_t ordinal, uint64_t wi
       os.attribute("deadline", extra.deadline);
     if (shape.uses & KindShape::Length)
       os.attribute("length", extra.length);
+    if (shape.uses & KindShape::Rows) {
+      RowShape shaped = rowsOf(extra);
+      os.attribute("rows", shaped.rows);
+      os.attribute("row_bytes", shaped.rowBytes);
+      os.attribute("host_stride", shaped.stride);
+    }
     if (packet.kind == PacketKind::DmaDescriptor)
       os.attribute("activity", known && extra.link < known->activities.size()
                                    ? json::Value(known->activities[extra.link].name)

@@ -98,6 +98,12 @@ const RegisterDescription *PacketPrinter::registerOf(const Packet &packet) {
              : nullptr;
 }
 
+const LayoutDescription *PacketPrinter::layoutOf(const Packet &packet) {
+  const Description *known = packet.kind == PacketKind::Submit ? description(packet.device) : nullptr;
+  return known && packet.value < known->queues.size() ? &known->layouts[known->queues[packet.value].layout]
+                                                      : nullptr;
+}
+
 std::string PacketPrinter::spaceName(uint16_t space) const {
   return space < reader.spaces().size() ? reader.spaces()[space] : "space-" + std::to_string(space);
 }
@@ -147,7 +153,20 @@ std::string PacketPrinter::fields(const Packet &packet) {
   return result;
 }
 
-std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extra) {
+/// "q0 #12 GEMM m=8 n=8 k=64 at 0x1000".
+std::string PacketPrinter::submission(const Packet &packet, const PacketExtra &extra,
+                                      ArrayRef<uint8_t> entry) {
+  const LayoutDescription *layout = layoutOf(packet);
+  std::string text = layout ? description(packet.device)->queues[packet.value].name
+                            : "queue " + std::to_string(packet.value);
+  text += " #" + std::to_string(extra.count);
+  if (layout && !entry.empty())
+    return text + " " + formatEntry(*layout, entry) + " at " + hex(packet.address);
+  return text + ": " + hex(packet.address) + ", " + std::to_string(extra.length) + " bytes";
+}
+
+std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extra,
+                                   ArrayRef<uint8_t> content) {
   auto condition = [&] {
     return " until & " + hex(extra.mask) + " == " + hex(extra.expected) + " within " +
            duration(extra.deadline);
@@ -155,7 +174,13 @@ std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extr
   auto ofPacket = [&] {
     return extra.link == noLink ? std::string("of no packet") : "of p" + std::to_string(extra.link);
   };
-  auto range = [&] { return hex(packet.address) + ", " + std::to_string(extra.length) + " bytes"; };
+  auto range = [&] {
+    std::string text = hex(packet.address) + ", " + std::to_string(extra.length) + " bytes";
+    RowShape shaped = shapeOf(packet.kind).uses & KindShape::Rows ? rowsOf(extra) : RowShape();
+    if (shaped.rows > 1)
+      text += " in " + std::to_string(shaped.rows) + " rows " + std::to_string(shaped.stride) + " apart";
+    return text;
+  };
   const Description *known = description(packet.device);
   switch (packet.kind) {
   case PacketKind::RegisterRead:
@@ -166,7 +191,7 @@ std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extr
     return place(packet) + condition() + ": " + hex(packet.value) + fields(packet) + " after " +
            std::to_string(extra.count) + " reads";
   case PacketKind::MemoryWait: return hex(packet.address) + condition() + ": " + hex(packet.value);
-  case PacketKind::Submit: return "queue " + std::to_string(packet.value) + ": " + range();
+  case PacketKind::Submit: return submission(packet, extra, content);
   case PacketKind::MemoryWrite:
   case PacketKind::MemoryRead:
   case PacketKind::Acquire:
@@ -181,7 +206,7 @@ std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extr
       text += " (" + known->activities[extra.link].name + ")";
     return text;
   }
-  case PacketKind::DmaCompletion: return ofPacket() + ": " + range();
+  case PacketKind::DmaCompletion: return ofPacket() + (packet.value == 1 ? ", once more: " : ": ") + range();
   case PacketKind::Interrupt: {
     std::string text = "vector " + std::to_string(packet.address);
     if (known)
@@ -193,10 +218,15 @@ std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extr
       text += ": came, " + std::to_string(extra.count) + " pending";
     return text;
   }
-  case PacketKind::CounterSnapshot:
-    return (known && packet.address < known->counters.size() ? known->counters[packet.address].name
-                                                             : "counter " + std::to_string(packet.address)) +
-           " = " + std::to_string(packet.value);
+  case PacketKind::CounterSnapshot: {
+    bool named = known && packet.address < known->counters.size();
+    std::string text =
+        named ? known->counters[packet.address].name : "counter " + std::to_string(packet.address);
+    text += " = " + std::to_string(packet.value);
+    if (named && !known->counters[packet.address].unit.empty())
+      text += " " + known->counters[packet.address].unit;
+    return text;
+  }
   case PacketKind::SpanEnd: return ofPacket();
   case PacketKind::LateCompletion: return ofPacket() + ": " + hex(packet.value);
   case PacketKind::ClockSample:
@@ -233,6 +263,9 @@ std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extr
 Error PacketPrinter::writeText(raw_ostream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
                                const PacketExtra &extra) {
   const KindShape &shape = shapeOf(packet.kind);
+  Expected<Fetched> fetched = fetch(packet, extra);
+  if (!fetched)
+    return fetched.takeError();
   uint64_t start = reader.summary().firstTime;
   bool negative = packet.clock == 0 && packet.issueTime < start;
   uint64_t since = packet.clock == 0 ? (negative ? start - packet.issueTime : packet.issueTime - start)
@@ -247,13 +280,9 @@ Error PacketPrinter::writeText(raw_ostream &os, uint64_t ordinal, uint64_t windo
   if (reader.devices().size() > 1)
     os << " d" << packet.device;
   os << " t" << packet.thread << " " << left_justify(kindText(packet.kind), 14);
-  if (shape.uses & KindShape::Name) {
-    Expected<std::string> text = name(extra);
-    if (!text)
-      return text.takeError();
-    os << " " << quoteUntrusted(*text);
-  }
-  std::string text = details(packet, extra);
+  if (shape.uses & KindShape::Name)
+    os << " " << quoteUntrusted(fetched->name);
+  std::string text = details(packet, extra, fetched->content);
   if (!text.empty())
     os << " " << text;
   if (packet.completion != Completion::Done)
@@ -263,20 +292,24 @@ Error PacketPrinter::writeText(raw_ostream &os, uint64_t ordinal, uint64_t windo
   for (const FlagName &flag : flagNames)
     if ((packet.flags & flag.bit) && !(flag.bit & (TransferToDevice | TransferFromDevice | Failed)))
       os << " [" << flag.name << "]";
-  if (!(shape.uses & KindShape::Payload) || !extra.payload || payload == Payload::None) {
+  bool decoded = payload == Payload::Preview && layoutOf(packet); // The first bytes would say less.
+  if (!(shape.uses & KindShape::Payload) || !extra.payload || payload == Payload::None || decoded) {
     os << "\n";
     return Error::success();
   }
-  Expected<ArrayRef<uint8_t>> content = reader.blob(extra.payload);
-  if (!content)
-    return content.takeError();
+  ArrayRef<uint8_t> content = fetched->content;
   if (payload == Payload::Whole) {
     os << "\n";
-    hexLines(os, *content, packet.address);
+    RowShape shaped = shape.uses & KindShape::Rows ? rowsOf(extra) : RowShape{1, content.size(), 0};
+    for (uint64_t row = 0; row < shaped.rows && !content.empty(); ++row) {
+      size_t bytes = size_t(std::min<uint64_t>(std::max<uint64_t>(shaped.rowBytes, 1), content.size()));
+      hexLines(os, content.take_front(bytes), packet.address + row * shaped.stride);
+      content = content.drop_front(bytes);
+    }
     return Error::success();
   }
-  ArrayRef<uint8_t> start16 = content->take_front(previewBytes);
-  os << " |" << toHex(start16, /*LowerCase=*/true) << (content->size() > previewBytes ? "..." : "") << "\n";
+  ArrayRef<uint8_t> start16 = content.take_front(previewBytes);
+  os << " |" << toHex(start16, /*LowerCase=*/true) << (content.size() > previewBytes ? "..." : "") << "\n";
   return Error::success();
 }
 

@@ -47,6 +47,8 @@ public:
   const Description *description(uint16_t device);
   /// The register that a register access or poll falls into, or null.
   const RegisterDescription *registerOf(const Packet &packet);
+  /// What the entries of a Submit's queue look like, or null.
+  const LayoutDescription *layoutOf(const Packet &packet);
   /// "bar0"; "space-N" if the tape's table has no such space.
   std::string spaceName(uint16_t space) const;
 
@@ -59,7 +61,8 @@ private:
     std::unique_ptr<Description> description;
   };
 
-  /// What has to be fetched, and may fail, before an object is begun. `content` is the reader's.
+  /// What has to be fetched, and may fail, before anything is written. `content` is the reader's; of a Submit
+  /// it is there with Payload::None, too, since its decoding needs it.
   struct Fetched {
     std::string name;
     llvm::ArrayRef<uint8_t> content;
@@ -70,7 +73,9 @@ private:
   uint64_t nanoseconds(const Packet &packet, uint64_t ticks) const;
   std::string place(const Packet &packet);
   std::string fields(const Packet &packet);
-  std::string details(const Packet &packet, const PacketExtra &extra);
+  std::string submission(const Packet &packet, const PacketExtra &extra, llvm::ArrayRef<uint8_t> entry);
+  void writeEntry(llvm::json::OStream &os, const Packet &packet, llvm::ArrayRef<uint8_t> entry);
+  std::string details(const Packet &packet, const PacketExtra &extra, llvm::ArrayRef<uint8_t> content);
   llvm::Expected<std::string> name(const PacketExtra &extra);
 
   TapeReader &reader;

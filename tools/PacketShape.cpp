@@ -10,13 +10,13 @@ constexpr KindShape shapes[] = {
     /* register-read */ {"address", "value", S::Space | S::Width},
     /* register-write */ {"address", "value", S::Space | S::Width},
     /* poll */ {"address", "value", S::Space | S::Width | S::Condition | S::Deadline | S::Count},
-    /* memory-write */ {"address", nullptr, S::Space | S::Length | S::Payload},
+    /* memory-write */ {"address", nullptr, S::Space | S::Length | S::Rows | S::Payload},
     /* memory-read */ {"address", nullptr, S::Space | S::Length | S::Payload},
     /* memory-wait */ {"address", "value", S::Space | S::Width | S::Condition | S::Deadline},
     /* acquire */ {"address", nullptr, S::Space | S::Length | S::Payload},
     /* submit */ {"address", "queue", S::Space | S::Length | S::Payload},
-    /* dma-descriptor */ {"address", "device_address", S::Space | S::Length | S::Link | S::Payload},
-    /* dma-completion */ {"address", "device_address", S::Space | S::Length | S::Link | S::Payload},
+    /* dma-descriptor */ {"address", "device_address", S::Space | S::Length | S::Rows | S::Link | S::Payload},
+    /* dma-completion */ {"address", "device_address", S::Space | S::Length | S::Rows | S::Link | S::Payload},
     /* interrupt */ {"vector", nullptr, S::Deadline | S::Count},
     /* counter-snapshot */ {"counter", "value", 0},
     /* marker */ {nullptr, nullptr, S::Name},
@@ -72,6 +72,12 @@ const char *originText(Origin origin) {
 const char *resetText(uint64_t kind) {
   constexpr const char *names[] = {"default", "function", "bus", "power"};
   return kind < std::size(names) ? names[kind] : "unknown";
+}
+
+RowShape rowsOf(const PacketExtra &extra) {
+  if (extra.count < 2 || extra.length % extra.count)
+    return {1, extra.length, 0};
+  return {extra.count, extra.length / extra.count, extra.expected};
 }
 
 SeenBits seenBits(const Packet &packet, const RegisterDescription &reg) {

@@ -19,6 +19,7 @@ struct KindShape {
     Count = 1 << 6,
     Payload = 1 << 7,
     Name = 1 << 8, ///< The payload is a name.
+    Rows = 1 << 9, ///< The range is `count` rows, `expected` bytes apart.
   };
   const char *address; ///< Null: not used.
   const char *value;
@@ -44,8 +45,16 @@ constexpr FlagName flagNames[] = {
     {Concurrent, "concurrent"},
     {Truncated, "truncated"},
     {NotCaptured, "not-captured"},
+    {DeviceOwned, "device-owned"},
     {Prefix, "prefix"},
 };
+
+/// Rows that lie in device-visible memory one after another, `stride` bytes from one to the next.
+struct RowShape {
+  uint64_t rows = 1, rowBytes = 0, stride = 0;
+};
+/// Of a kind that has rows. One row if what the packet says makes no sense.
+RowShape rowsOf(const PacketExtra &extra);
 
 /// The bits of a register that an access saw: those of `packet.width` bytes from its address on, in their
 /// place.

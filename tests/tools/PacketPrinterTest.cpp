@@ -129,6 +129,135 @@ TEST_CASE("what an operation did not do is not shown as if it had") {
   CHECK(shown.getArray("flags")->size() == 2);
 }
 
+namespace {
+
+constexpr const char *engine = R"(tapeback-description: 1
+name: engine
+spaces: [bar0]
+registers:
+  - {name: BASE, offset: 0, width: 8}
+  - {name: SIZE, offset: 8}
+  - {name: BELL, offset: 12, access: wo}
+layouts:
+  - name: command
+    size: 16
+    opcode: {offset: 0, width: 1}
+    fields: [{name: tag, offset: 2, width: 2}]
+    forms:
+      - name: COPY
+        opcode: 5
+        fields:
+          - {name: host, offset: 8, width: 8, address: true}
+          - {name: bytes, offset: 4, width: 2}
+          - {name: bias, offset: 6, width: 1, signed: true}
+          - {name: last, offset: 1, width: 1, bits: 3}
+queues:
+  - {name: q0, base: BASE, size: SIZE, doorbell: BELL, layout: command}
+)";
+
+struct Submitted {
+  Packet packet;
+  PacketExtra extra;
+};
+Submitted submit(FakeReader &tape, std::vector<uint8_t> entry, uint64_t queue = 0) {
+  Submitted s;
+  s.packet.kind = PacketKind::Submit;
+  s.packet.address = 0x7000;
+  s.packet.value = queue;
+  s.extra.length = entry.size();
+  s.extra.count = 12;
+  s.extra.payload = tape.blobOf(std::move(entry));
+  return s;
+}
+
+} // namespace
+
+TEST_CASE("commands are shown by name, with their operands") {
+  FakeReader tape = sample(engine);
+  PacketPrinter printer(tape);
+  std::vector<uint8_t> copy = {5, 8, 0, 0, 0x34, 0x12, 0xfe, 0, 0, 0, 0, 0x80, 1, 0, 0, 0};
+  Submitted s = submit(tape, copy);
+  CHECK(StringRef(text(printer, s.packet, s.extra))
+            .contains("submit         q0 #12 COPY host=0x180000000 bytes=4660 bias=-2 last at 0x7000\n"));
+  json::Object shown = object(printer, s.packet, s.extra);
+  CHECK(shown.getInteger("queue") == 0);
+  CHECK(shown.getString("queue_name") == "q0");
+  CHECK(shown.getInteger("index") == 12);
+  CHECK(shown.getString("command") == "COPY");
+  CHECK(shown.getString("text") == "COPY host=0x180000000 bytes=4660 bias=-2 last");
+  CHECK(shown.getObject("operands")->getString("host") == "0x180000000");
+  CHECK(shown.getObject("operands")->getInteger("bytes") == 4660);
+  CHECK(shown.getObject("operands")->getInteger("bias") == -2);
+  CHECK(shown.getObject("operands")->getInteger("tag") == 0);
+  CHECK(shown.getString("payload"));
+  // Without contents a command still has its name, and with all of them it has its bytes, too.
+  PacketPrinter none(tape, PacketPrinter::Payload::None), whole(tape, PacketPrinter::Payload::Whole);
+  CHECK(StringRef(text(none, s.packet, s.extra)).contains("q0 #12 COPY"));
+  CHECK(object(none, s.packet, s.extra).getString("command") == "COPY");
+  CHECK(!object(none, s.packet, s.extra).getString("payload"));
+  CHECK(StringRef(text(whole, s.packet, s.extra)).contains("at 0x7000\n        000000007000  05 08 00"));
+
+  // An unknown opcode, too few bytes, a queue that is not there, no payload, no description.
+  s = submit(tape, std::vector<uint8_t>(16, 7));
+  CHECK(StringRef(text(printer, s.packet, s.extra)).contains("q0 #12 opcode 0x7 at 0x7000"));
+  CHECK(object(printer, s.packet, s.extra).get("command")->kind() == json::Value::Null);
+  s = submit(tape, {5, 0});
+  CHECK(StringRef(text(printer, s.packet, s.extra)).contains("q0 #12 command, 2 of 16 bytes at 0x7000"));
+  s = submit(tape, copy, ~uint64_t(0));
+  CHECK(StringRef(text(printer, s.packet, s.extra))
+            .contains("queue 18446744073709551615 #12: 0x7000, 16 bytes |05080000"));
+  CHECK(!object(printer, s.packet, s.extra).getString("queue_name"));
+  s.packet.value = 0;
+  s.extra.payload = {};
+  CHECK(StringRef(text(printer, s.packet, s.extra)).contains("q0 #12: 0x7000, 16 bytes\n"));
+  CHECK(!object(printer, s.packet, s.extra).get("operands"));
+  FakeReader undescribed = sample("");
+  PacketPrinter plain(undescribed);
+  s = submit(undescribed, copy);
+  CHECK(StringRef(text(plain, s.packet, s.extra)).contains("queue 0 #12: 0x7000, 16 bytes |05080000"));
+}
+
+TEST_CASE("transfers in rows are shown as rows") {
+  FakeReader tape = sample(engine);
+  PacketPrinter printer(tape), whole(tape, PacketPrinter::Payload::Whole);
+  Packet packet;
+  packet.kind = PacketKind::DmaDescriptor;
+  packet.flags = TransferToDevice | DeviceOwned;
+  packet.address = 0x1000;
+  packet.value = 0x40;
+  PacketExtra extra;
+  extra.length = 6;
+  extra.count = 2;
+  extra.expected = 256;
+  CHECK(StringRef(text(printer, packet, extra))
+            .contains("to device 0x40 from 0x1000, 6 bytes in 2 rows 256 apart [device-owned]"));
+  json::Object shown = object(printer, packet, extra);
+  CHECK(shown.getInteger("rows") == 2);
+  CHECK(shown.getInteger("row_bytes") == 3);
+  CHECK(shown.getInteger("host_stride") == 256);
+  CHECK(shown.get("activity")->kind() == json::Value::Null);
+  extra.payload = tape.blobOf({1, 2, 3, 4, 5, 6});
+  std::string lines = text(whole, packet, extra);
+  CHECK(StringRef(lines).contains("000000001000  01 02 03 "));
+  CHECK(StringRef(lines).contains("000000001100  04 05 06 "));
+  // Rows that do not divide the length are no rows.
+  extra.length = 7;
+  CHECK(StringRef(text(printer, packet, extra)).contains("0x1000, 7 bytes [device-owned]"));
+  CHECK(object(printer, packet, extra).getInteger("rows") == 1);
+
+  packet.kind = PacketKind::DmaCompletion;
+  packet.flags = TransferFromDevice;
+  packet.value = 1;
+  extra = PacketExtra();
+  extra.length = 8;
+  extra.link = 5;
+  CHECK(StringRef(text(printer, packet, extra)).contains("of p5, once more: 0x1000, 8 bytes\n"));
+  CHECK(object(printer, packet, extra).getBoolean("again") == true);
+  packet.value = 0;
+  CHECK(StringRef(text(printer, packet, extra)).contains("of p5: 0x1000, 8 bytes\n"));
+  CHECK(object(printer, packet, extra).getBoolean("again") == false);
+}
+
 TEST_CASE("a payload that is missing is the tape's fault, and no half line is written") {
   FakeReader tape = sample();
   PacketPrinter printer(tape);
