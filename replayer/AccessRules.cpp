@@ -83,6 +83,11 @@ AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width
     rule.branching |= isBranching(reg->cls);
   }
   rule.ignore = width && ignored == width;
+  rule.whole = rule.reg && rule.reg->offset == address && rule.reg->width == width;
+  rule.progress = rule.whole && llvm::any_of(description->queues, [&](const QueueDescription &queue) {
+                    unsigned reg = description->indexOf(*rule.reg);
+                    return queue.head == reg || queue.done == reg;
+                  });
   return rule;
 }
 

@@ -17,6 +17,8 @@ struct AccessRule {
   bool substitute = false;
   bool pollUntil = false; ///< Reads are turns of a hand-made poll loop.
   bool branching = false; ///< The program looks at it to decide what to do next.
+  bool whole = false;     ///< All of `reg` and nothing else.
+  bool progress = false;  ///< Whole, and it tells how far a queue is: reached is as good as equal.
 };
 
 /// Finds and remembers rules. One per device, one thread. Bounded: a hostile tape that touches every address

@@ -1,4 +1,5 @@
 #include "replayer/Divergence.h"
+#include "replayer/Commands.h"
 #include "replayer/History.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -86,6 +87,10 @@ llvm::Error completePlace(TapeSource &source, PacketPlace &place) {
     place.markerOccurrence = state.markerOccurrence();
   }
   place.command = state.commandsSinceMarker();
+  llvm::Expected<std::string> text = commandText(source, place.packet);
+  if (!text)
+    return text.takeError();
+  place.commandText = *text;
   return llvm::Error::success();
 }
 
@@ -106,6 +111,8 @@ std::string divergenceText(const Divergence &d, llvm::StringRef expectedName, ll
     text += expectedName.str() + " " + hexOf(*d.expected) + ", " + actualName.str() + " " + hexOf(*d.actual);
   else
     text += ruleText(d.rule);
+  if (!d.place.commandText.empty())
+    text += " [" + d.place.commandText + "]";
   if (!d.failure.empty())
     text += ": " + d.failure;
   return text;

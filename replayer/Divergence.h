@@ -16,7 +16,8 @@ struct PacketPlace {
   std::optional<std::string> marker; ///< The last one of the device before the packet.
   uint64_t markerOccurrence = 0;
   std::optional<uint64_t>
-      command; ///< Commands of the device since that marker (or the start), up to the packet.
+      command;             ///< Commands of the device since that marker (or the start), up to the packet.
+  std::string commandText; ///< What of a queue it is: "q0 #12 DMA_STORE host=0x1000 …"; empty if nothing.
 };
 
 /// "expected" is what the tape recorded, or the good target; "actual" the replay, or the bad target.
@@ -40,7 +41,7 @@ struct Divergence {
 Divergence describeDivergence(const TapeSource &source, ComparisonContext context, const Packet &packet,
                               uint64_t ordinal, uint64_t window, const Comparison &comparison);
 
-/// Walks the tape up to the packet to find marker and command.
+/// Walks the tape up to the packet to find marker and command, and looks what the command says.
 llvm::Error completePlace(TapeSource &source, PacketPlace &place);
 
 /// "window 12, packet 345 (register-read bar0 STATUS.COMPUTING at 0x20): recorded 0x1, replayed 0x0".

@@ -1,6 +1,7 @@
 #include "replayer/Established.h"
 #include "replayer/AccessRules.h"
 #include "replayer/History.h"
+#include "replayer/Rows.h"
 #include "replayer/bisect/Writers.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
@@ -63,6 +64,11 @@ std::optional<std::string> Walk::look(const History &history, uint64_t ordinal, 
   case PacketKind::RegisterWrite: written(packet); return std::nullopt;
   case PacketKind::MemoryRead:
   case PacketKind::Acquire: return lookAtMemory(history.state(), ordinal, packet, extra);
+  // Content that was captured before the cut and left alone since is not on the tape again.
+  case PacketKind::DmaDescriptor:
+    return (packet.flags & TransferToDevice) && extra.link == noLink
+               ? lookAtMemory(history.state(), ordinal, packet, extra)
+               : std::nullopt;
   default: return std::nullopt;
   }
 }
@@ -100,21 +106,24 @@ void Walk::written(const Packet &packet) {
 
 std::optional<std::string> Walk::lookAtMemory(const ShadowState &state, uint64_t ordinal,
                                               const Packet &packet, const PacketExtra &extra) {
-  constexpr uint64_t piece = 1 << 20;
+  constexpr uint64_t piece = 1 << 20, most = uint64_t(64) << 20;
   if (!extra.payload)
     return std::nullopt; // Not compared.
-  uint64_t length = std::min<uint64_t>(extra.length, uint64_t(64) << 20);
-  std::vector<uint8_t> bytes(std::min(length, piece));
+  llvm::Expected<Rows> rows = Rows::of(packet, extra);
+  if (!rows)
+    return "packet " + std::to_string(ordinal) + ": " + llvm::toString(rows.takeError());
+  std::vector<uint8_t> bytes(std::min(rows->rowBytes, piece));
   std::unique_ptr<bool[]> known(new bool[bytes.size()]);
-  for (uint64_t at = 0; at < length; at += piece) {
-    size_t size = size_t(std::min(piece, length - at));
-    size_t count =
-        state.memoryContent(packet.address + at, llvm::MutableArrayRef<uint8_t>(bytes.data(), size),
-                            llvm::MutableArrayRef<bool>(known.get(), size));
-    if (count < size)
-      return "packet " + std::to_string(ordinal) + " reads memory at 0x" +
-             llvm::utohexstr(packet.address + at, true) + " whose content before the cut is not on the tape";
-  }
+  for (uint64_t row = 0; row < rows->count && row * rows->rowBytes < most; ++row)
+    for (uint64_t at = 0; at < std::min(rows->rowBytes, most); at += piece) {
+      uint64_t address = rows->rowAddress(row) + at;
+      size_t size = size_t(std::min(piece, rows->rowBytes - at));
+      size_t count = state.memoryContent(address, llvm::MutableArrayRef<uint8_t>(bytes.data(), size),
+                                         llvm::MutableArrayRef<bool>(known.get(), size));
+      if (count < size)
+        return "packet " + std::to_string(ordinal) + " reads memory at 0x" + llvm::utohexstr(address, true) +
+               " whose content before the cut is not on the tape";
+    }
   return std::nullopt;
 }
 

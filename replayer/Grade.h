@@ -35,6 +35,8 @@ enum class Rule : uint8_t {
   PolicyIgnore,
   PollCondition,
   PollIteration,
+  QueueProgress,
+  FencePassed,
   InterruptCount,
   InterruptCause,
   CounterRate,

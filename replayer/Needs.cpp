@@ -37,6 +37,7 @@ llvm::Expected<std::vector<DeviceNeeds>> findNeeds(TapeSource &source, std::opti
           device.spaces.emplace(packet.space, position + i);
         break;
       case PacketKind::MemoryMap:
+      case PacketKind::Submit:
         if (!device.memory)
           device.memory = position + i;
         break;

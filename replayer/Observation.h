@@ -49,6 +49,14 @@ struct ObservationLog {
   }
 };
 
+/// The first eight bytes (or as many as there are) as a number.
+inline uint64_t littleEndian(llvm::ArrayRef<uint8_t> bytes) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < bytes.size() && i < 8; ++i)
+    value |= uint64_t(bytes[i]) << (8 * i);
+  return value;
+}
+
 /// What the tape says came of the packet. Its content is the caller's to fetch.
 Observation recordedObservation(const Packet &packet, const PacketExtra &extra);
 

@@ -29,6 +29,9 @@ bool isEvidence(const Packet &packet) {
   case PacketKind::Acquire:
   case PacketKind::Interrupt:
   case PacketKind::CounterSnapshot: return true;
+  // A second look that found something else than the first: late, stray, or the host's own stores. Looking
+  // once more would tell no more.
+  case PacketKind::DmaCompletion: return packet.value != 0;
   default: return false;
   }
 }
@@ -47,13 +50,6 @@ bool isEvent(PacketKind kind) {
   case PacketKind::Expectation: return true;
   default: return false;
   }
-}
-
-uint64_t littleEndian(llvm::ArrayRef<uint8_t> bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < bytes.size() && i < 8; ++i)
-    value |= uint64_t(bytes[i]) << (8 * i);
-  return value;
 }
 
 } // namespace
@@ -99,6 +95,7 @@ llvm::Expected<std::unique_ptr<Player>> Player::create(TapeSource &source, llvm:
     if (!binding)
       return binding.takeError();
     player->bindings.push_back(std::move(*binding));
+    player->followers.emplace_back(source.description(uint16_t(i)));
   }
   return player;
 }
@@ -149,9 +146,13 @@ bool Player::canBatch(const Packet &packet, const PacketExtra &extra, const Acce
   if (rule && bindings[packet.device].isBusConfiguration(packet.space))
     return false;
   switch (packet.kind) {
-  case PacketKind::RegisterRead: return !rule->pollUntil && !rule->substitute;
+  case PacketKind::RegisterRead: return !rule->pollUntil && !rule->substitute && !rule->progress;
   case PacketKind::RegisterWrite: return !rule->forbidden;
   case PacketKind::MemoryWrite:
+    if (extra.count > 1)
+      return false;
+    [[fallthrough]];
+  case PacketKind::Submit:
     return extra.payload && extra.length <= batchedContent && !(packet.flags & (NotCaptured | Truncated)) &&
            bindings[packet.device].capabilities().memory;
   default: return false;
@@ -164,7 +165,7 @@ llvm::Error Player::queue(uint64_t ordinal, const Packet &packet, const PacketEx
   operation.packet = ordinal;
   operation.width = packet.width;
   operation.address = packet.address;
-  if (packet.kind == PacketKind::MemoryWrite) {
+  if (packet.kind == PacketKind::MemoryWrite || packet.kind == PacketKind::Submit) {
     llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extra.payload);
     if (!content)
       return content.takeError();
@@ -178,6 +179,8 @@ llvm::Error Player::queue(uint64_t ordinal, const Packet &packet, const PacketEx
     operation.data = arena.data() + at;
     operation.length = size;
     lastContent = {packet.device, packet.address, extra.length, extra.payload};
+    if (packet.kind == PacketKind::Submit)
+      followers[packet.device].submitted(packet.value, *content);
   } else {
     lastContent.content = {};
     llvm::Expected<TargetSpaceId> space = bindings[packet.device].space(packet.space);
@@ -191,6 +194,8 @@ llvm::Error Player::queue(uint64_t ordinal, const Packet &packet, const PacketEx
         packet.kind == PacketKind::RegisterRead ? TargetOperation::Kind::Read : TargetOperation::Kind::Write;
     operation.space = *space;
     operation.value = packet.value;
+    if (packet.kind == PacketKind::RegisterWrite)
+      noteWrite(packet);
   }
   queued.push_back({log.observations.size(), ordinal, packet});
   operations.push_back(operation);
@@ -422,6 +427,8 @@ llvm::Error Player::registerRead(const PacketBatch &batch, size_t index, Observa
   if (!space)
     return space.takeError();
   auto read = [&] { return binding.target().read(*space, packet.address, packet.width); };
+  if (rule.progress && packet.completion == Completion::Done && binding.capabilities().answers)
+    return waitForProgress(rule, packet, *space, o);
   bool waits = rule.pollUntil && packet.completion == Completion::Done && binding.capabilities().answers;
   if (!waits) {
     llvm::Expected<uint64_t> value = read();
@@ -444,6 +451,34 @@ llvm::Error Player::registerRead(const PacketBatch &batch, size_t index, Observa
   if (!waited->met)
     o.state = State::TimedOut;
   return llvm::Error::success();
+}
+
+/// What the program learnt from it holds here as well once the queue is as far.
+llvm::Error Player::waitForProgress(const AccessRule &rule, const Packet &packet, TargetSpaceId space,
+                                    Observation &o) {
+  DeviceBinding &binding = bindings[packet.device];
+  const QueueFollower &queues = followers[packet.device];
+  std::optional<ProgressRegister> progress = queues.find(binding.description()->indexOf(*rule.reg));
+  auto read = [&]() -> llvm::Expected<uint64_t> {
+    llvm::Expected<uint64_t> value = binding.target().read(space, packet.address, packet.width);
+    if (!value)
+      return value.takeError();
+    o.value = *value;
+    return uint64_t(progress && queues.isAsFar(*progress, packet.value, *value));
+  };
+  llvm::Expected<WaitResult> waited =
+      waitForCondition(binding.target(), read, 1, 1, options.waits.defaultDeadline, options.waits);
+  if (!waited)
+    return waited.takeError();
+  if (!waited->met)
+    o.state = State::TimedOut;
+  return llvm::Error::success();
+}
+
+void Player::noteWrite(const Packet &packet) {
+  const AccessRule &rule = bindings[packet.device].rule(packet.space, packet.address, packet.width);
+  if (rule.whole)
+    followers[packet.device].written(bindings[packet.device].description()->indexOf(*rule.reg), packet.value);
 }
 
 /// A hand-made poll loop reads the same register again and again; only its last read says something. That is
@@ -479,6 +514,7 @@ llvm::Expected<bool> Player::isPollIteration(const PacketBatch &batch, size_t in
 
 llvm::Error Player::registerWrite(const Packet &packet) {
   DeviceBinding &binding = bindings[packet.device];
+  noteWrite(packet);
   llvm::Expected<TargetSpaceId> space = binding.space(packet.space);
   if (!space)
     return space.takeError();
@@ -498,102 +534,28 @@ llvm::Error Player::poll(const Packet &packet, const PacketExtra &extra, Observa
   llvm::Expected<TargetSpaceId> space = binding.space(packet.space);
   if (!space)
     return space.takeError();
-  auto read = [&] { return binding.target().read(*space, packet.address, packet.width); };
-  uint64_t deadline = binding.capabilities().answers ? extra.deadline : 0;
-  llvm::Expected<WaitResult> waited =
-      waitForCondition(binding.target(), read, extra.mask, extra.expected, deadline, options.waits);
-  if (!waited)
-    return waited.takeError();
-  o.value = waited->value;
-  if (!waited->met)
-    o.state = State::TimedOut;
-  return llvm::Error::success();
-}
-
-llvm::Error Player::memoryWait(const Packet &packet, const PacketExtra &extra, Observation &o) {
-  DeviceBinding &binding = bindings[packet.device];
-  if (!binding.capabilities().memory) {
-    o.state = State::NotIssued;
-    o.rule = Rule::Unsupported;
-    return llvm::Error::success();
-  }
-  unsigned width = packet.width;
-  if (!width || width > 8)
-    return failUsage("bad-width", "a wait for a word of " + std::to_string(width) + " bytes");
+  const QueueFollower &queues = followers[packet.device];
+  // A faster target may be past the place that a queue was seen at.
+  std::optional<ProgressRegister> progress;
+  if (rule.progress && packet.completion == Completion::Done)
+    progress = queues.find(binding.description()->indexOf(*rule.reg));
   auto read = [&]() -> llvm::Expected<uint64_t> {
-    uint8_t bytes[8] = {};
-    if (llvm::Error error =
-            binding.target().readMemory(packet.address, llvm::MutableArrayRef<uint8_t>(bytes, width)))
-      return error;
-    return littleEndian(llvm::ArrayRef<uint8_t>(bytes, width));
+    llvm::Expected<uint64_t> value = binding.target().read(*space, packet.address, packet.width);
+    if (!value)
+      return value.takeError();
+    o.value = *value;
+    bool met = (*value & extra.mask) == extra.expected;
+    bool passed = !met && progress && queues.isAsFar(*progress, packet.value, *value);
+    o.rule = passed ? Rule::QueueProgress : Rule::Same;
+    return uint64_t(met || passed);
   };
   uint64_t deadline = binding.capabilities().answers ? extra.deadline : 0;
-  llvm::Expected<WaitResult> waited =
-      waitForCondition(binding.target(), read, extra.mask, extra.expected, deadline, options.waits);
+  llvm::Expected<WaitResult> waited = waitForCondition(binding.target(), read, 1, 1, deadline, options.waits);
   if (!waited)
     return waited.takeError();
-  o.value = waited->value;
   if (!waited->met)
     o.state = State::TimedOut;
   return llvm::Error::success();
-}
-
-llvm::Error Player::writeContent(const Packet &packet, const PacketExtra &extra, Observation &o) {
-  DeviceBinding &binding = bindings[packet.device];
-  auto notIssued = [&](Rule rule) {
-    o.state = State::NotIssued;
-    o.rule = rule;
-    return llvm::Error::success();
-  };
-  if (!binding.capabilities().memory)
-    return notIssued(Rule::Unsupported);
-  if (!extra.payload)
-    return extra.length ? notIssued(Rule::ContentNotCaptured) : llvm::Error::success();
-  llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extra.payload);
-  if (!content)
-    return content.takeError();
-  lastContent = {packet.device, packet.address, extra.length, extra.payload};
-  return binding.target().writeMemory(packet.address, *content);
-}
-
-llvm::Error Player::readContent(const Packet &packet, const PacketExtra &extra, ObservationLog &log,
-                                Observation &o) {
-  DeviceBinding &binding = bindings[packet.device];
-  auto notIssued = [&](Rule rule) {
-    o.state = State::NotIssued;
-    o.rule = rule;
-    return llvm::Error::success();
-  };
-  if (!binding.capabilities().memory)
-    return notIssued(Rule::Unsupported);
-  if (extra.length > options.maxContentBytes)
-    return notIssued(Rule::ContentNotCaptured);
-  // The length is the tape's word: nothing is allocated for memory that is not there.
-  if (extra.length && !binding.isMapped(packet.address, extra.length))
-    return failUsage("not-mapped", std::to_string(extra.length) + " bytes at 0x" +
-                                       llvm::utohexstr(packet.address, true) + " are not mapped");
-  o.contentOffset = log.content.size();
-  o.contentLength = extra.length;
-  log.content.resize(log.content.size() + extra.length);
-  return binding.target().readMemory(
-      packet.address, llvm::MutableArrayRef<uint8_t>(log.content).slice(o.contentOffset, o.contentLength));
-}
-
-llvm::Error Player::descriptor(const Packet &packet, const PacketExtra &extra, Observation &o) {
-  if (!(packet.flags & TransferToDevice))
-    return llvm::Error::success();
-  if (!extra.payload) {
-    if (extra.length) {
-      o.state = State::NotIssued;
-      o.rule = Rule::ContentNotCaptured;
-    }
-    return llvm::Error::success();
-  }
-  // Usually the packet before has put the content there.
-  if (lastContent.device == packet.device && lastContent.address == packet.address &&
-      lastContent.length == extra.length && lastContent.content == extra.payload)
-    return llvm::Error::success();
-  return writeContent(packet, extra, o);
 }
 
 llvm::Error Player::interrupt(const Packet &packet, const PacketExtra &extra, Observation &o) {
@@ -675,6 +637,7 @@ llvm::Error Player::resetDevice(uint64_t ordinal, const Packet &packet, Observat
     return llvm::Error::success();
   }
   ResetKind kind = ResetKind(packet.value);
+  followers[packet.device].reset();
   if (binding.isFresh(kind))
     return llvm::Error::success();
   return binding.reset(kind, ordinal, fingerprintDifferences);
@@ -692,103 +655,6 @@ llvm::Error Player::evidence(const Packet &packet, Observation &o) {
   constexpr size_t keptDifferences = 256;
   if (difference && fingerprintDifferences.size() < keptDifferences)
     fingerprintDifferences.push_back(std::move(*difference));
-  return llvm::Error::success();
-}
-
-//===- Oracles
-//-----------------------------------------------------------------------------------------------===//
-
-llvm::Error Player::oracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, Observation &o) {
-  if (extra.length)
-    return memoryOracle(ordinal, packet, extra, o);
-  o.holds = !(packet.flags & Failed);
-  o.expected = extra.expected;
-  // Without a mask nothing was compared (tb_check, tb_fail); without a link the value is the program's own.
-  if (!extra.mask || extra.link == noLink)
-    return llvm::Error::success();
-  const PastValue *value = extra.link < ordinal ? recall(extra.link) : nullptr;
-  if (!value || !value->valid) {
-    o.state = State::NotIssued;
-    o.rule = value ? Rule::OracleUnknown : Rule::LinkLost;
-    return llvm::Error::success();
-  }
-  o.recomputed = true;
-  o.value = value->value;
-  o.holds = ((value->value ^ extra.expected) & extra.mask) == 0;
-  return llvm::Error::success();
-}
-
-/// The content that a memory check wanted: if it held in the recording, what the Acquire before it brought;
-/// if it failed, the Expectation directly in front of it, and on tapes without one what is known of it: the
-/// Acquire's content up to the first wrong byte, and that byte. Nothing if it cannot be had.
-llvm::Expected<std::optional<std::vector<uint8_t>>>
-Player::wantedContent(uint64_t ordinal, const Packet &packet, const PacketExtra &extra) {
-  using Content = std::optional<std::vector<uint8_t>>;
-  bool failed = packet.flags & Failed;
-  Packet holder;
-  PacketExtra held;
-  if (failed && ordinal) {
-    if (llvm::Error error = source.packetAt(ordinal - 1, holder, held))
-      return error;
-    if (holder.kind == PacketKind::Expectation && holder.device == packet.device &&
-        holder.address == packet.address && held.length == extra.length && held.payload &&
-        !(holder.flags & (NotCaptured | Truncated))) {
-      llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(held.payload);
-      if (!content)
-        return content.takeError();
-      return content->size() == extra.length ? Content(content->vec()) : Content();
-    }
-  }
-  if (llvm::Error error = source.packetAt(extra.link, holder, held))
-    return error;
-  if (!bringsContent(holder) || holder.address != packet.address || !held.payload ||
-      (holder.flags & (NotCaptured | Truncated)))
-    return Content();
-  llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(held.payload);
-  if (!content)
-    return content.takeError();
-  if (content->size() < extra.length || (failed && extra.count >= extra.length))
-    return Content();
-  std::vector<uint8_t> wanted = content->take_front(failed ? extra.count : extra.length).vec();
-  if (failed)
-    wanted.push_back(uint8_t(extra.expected));
-  return Content(std::move(wanted));
-}
-
-llvm::Error Player::memoryOracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
-                                 Observation &o) {
-  DeviceBinding &binding = bindings[packet.device];
-  auto notIssued = [&](Rule rule) {
-    o.state = State::NotIssued;
-    o.rule = rule;
-    return llvm::Error::success();
-  };
-  if (!binding.capabilities().memory)
-    return notIssued(Rule::Unsupported);
-  if (extra.link >= ordinal) // noLink too.
-    return notIssued(Rule::LinkLost);
-  if (extra.length > options.maxContentBytes)
-    return notIssued(Rule::OracleUnknown);
-  llvm::Expected<std::optional<std::vector<uint8_t>>> wanted = wantedContent(ordinal, packet, extra);
-  if (!wanted)
-    return wanted.takeError();
-  if (!*wanted)
-    return notIssued(Rule::OracleUnknown);
-  if (!binding.isMapped(packet.address, extra.length))
-    return failUsage("not-mapped", std::to_string(extra.length) + " bytes at 0x" +
-                                       llvm::utohexstr(packet.address, true) + " are not mapped");
-  scratch.resize(extra.length);
-  if (llvm::Error error = binding.target().readMemory(packet.address, scratch))
-    return error;
-  o.recomputed = true;
-  o.value = o.expected = 0;
-  auto [w, s] = std::mismatch((*wanted)->begin(), (*wanted)->end(), scratch.begin());
-  o.holds = w == (*wanted)->end();
-  if (o.holds) // What was wanted behind that nobody wrote down.
-    return (*wanted)->size() < extra.length ? notIssued(Rule::OracleUnknown) : llvm::Error::success();
-  o.contentOffset = uint64_t(w - (*wanted)->begin());
-  o.expected = *w;
-  o.value = *s;
   return llvm::Error::success();
 }
 

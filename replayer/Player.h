@@ -6,6 +6,7 @@
 #include "replayer/Comparison.h"
 #include "replayer/DeviceBinding.h"
 #include "replayer/Observation.h"
+#include "replayer/QueueFollower.h"
 #include "replayer/StartState.h"
 #include "replayer/TapeSource.h"
 #include "replayer/Waiting.h"
@@ -76,6 +77,9 @@ private:
   llvm::Error carryOut(const PacketBatch &batch, size_t index, ObservationLog &log, Observation &o);
   llvm::Error registerRead(const PacketBatch &batch, size_t index, Observation &o);
   llvm::Error registerWrite(const Packet &packet);
+  llvm::Error waitForProgress(const AccessRule &rule, const Packet &packet, TargetSpaceId space,
+                              Observation &o);
+  void noteWrite(const Packet &packet);
   llvm::Error poll(const Packet &packet, const PacketExtra &extra, Observation &o);
   llvm::Error memoryWait(const Packet &packet, const PacketExtra &extra, Observation &o);
   llvm::Error writeContent(const Packet &packet, const PacketExtra &extra, Observation &o);
@@ -106,6 +110,7 @@ private:
   TapeSource &source;
   PlayerOptions options;
   std::vector<DeviceBinding> bindings;
+  std::vector<QueueFollower> followers; ///< By device.
   std::vector<PastValue> past;
 
   std::vector<TargetOperation> operations;

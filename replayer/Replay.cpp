@@ -1,6 +1,7 @@
 #include "replayer/Replay.h"
 #include "format/Failure.h"
 #include "replayer/History.h"
+#include "replayer/Rows.h"
 #include "replayer/WindowDigest.h"
 #include "triggers/OracleSignature.h"
 #include "llvm/ADT/DenseSet.h"
@@ -36,7 +37,8 @@ private:
   llvm::Expected<Comparison> compare(const Packet &packet, const PacketExtra &extra,
                                      const Observation &expected, const Observation &actual,
                                      ObservedSide &expectedSide);
-  llvm::Expected<bool> arrivesLater(const Packet &packet, llvm::ArrayRef<uint8_t> expected);
+  llvm::Expected<bool> arrivesLater(const Packet &packet, const PacketExtra &extra,
+                                    llvm::ArrayRef<uint8_t> expected);
   Rule lossRule(const Packet &packet);
   Rule adjust(Rule rule, const Packet &packet, const PacketExtra &extra, const Observation &actual);
   void noteFailures(const Packet &packet, const PacketExtra &extra, uint64_t ordinal, Rule rule,
@@ -242,7 +244,7 @@ llvm::Expected<Comparison> ReplayRun::compare(const Packet &packet, const Packet
   comparison = compareObservations(packet, extra, player->context(packet), expectedSide,
                                    ObservedSide{actual, log.contentOf(actual)});
   if (comparison.rule == Rule::ContentDiffers && packet.kind == PacketKind::DmaCompletion) {
-    llvm::Expected<bool> later = arrivesLater(packet, expectedSide.content);
+    llvm::Expected<bool> later = arrivesLater(packet, extra, expectedSide.content);
     if (!later)
       return later.takeError();
     if (*later)
@@ -275,17 +277,21 @@ llvm::Expected<Comparison> ReplayRun::compare(const Packet &packet, const Packet
 }
 
 /// True if the memory becomes what was recorded when the device is given a little more time.
-llvm::Expected<bool> ReplayRun::arrivesLater(const Packet &packet, llvm::ArrayRef<uint8_t> expected) {
+llvm::Expected<bool> ReplayRun::arrivesLater(const Packet &packet, const PacketExtra &extra,
+                                             llvm::ArrayRef<uint8_t> expected) {
   constexpr unsigned triesPerRun = 4; // Each costs time, and the first few say it.
   constexpr uint64_t patience = 250'000'000;
   if (settled >= triesPerRun || expected.empty())
     return false;
   ++settled;
+  llvm::Expected<Rows> rows = Rows::of(packet, extra);
+  if (!rows)
+    return rows.takeError();
   Target &target = player->binding(packet.device).target();
   std::vector<uint8_t> present(expected.size());
   bool failed = false;
   auto read = [&]() -> llvm::Expected<uint64_t> {
-    if (llvm::Error error = target.readMemory(packet.address, present))
+    if (llvm::Error error = rows->read(target, present))
       return error;
     return uint64_t(llvm::ArrayRef<uint8_t>(present) == expected);
   };

@@ -1,5 +1,6 @@
 #include "replayer/Restore.h"
 #include "format/Failure.h"
+#include "replayer/WindowPort.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace tapeback {
@@ -138,30 +139,44 @@ llvm::Error WindowTransfer::close() {
 
 namespace {
 
+using WindowWrite = llvm::function_ref<llvm::Error(uint64_t offset, llvm::ArrayRef<uint8_t> content)>;
+
+/// Hands over what the keyframe has of the window, piece by piece.
+llvm::Error fillWindow(DeviceBinding &binding, TapeSource &source, const Keyframe &keyframe,
+                       const InternalWindow &window, WindowWrite write) {
+  size_t index = size_t(&window - binding.description()->windows.data());
+  for (const KeyframeExtent &extent : keyframe.internal) {
+    if (extent.space != index)
+      continue;
+    if (extent.address < window.base || extent.address - window.base >= window.size)
+      return failTape("bad-keyframe", "content of window '" + window.name + "' lies outside it");
+    uint64_t offset = extent.address - window.base;
+    llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extent.content);
+    if (!content)
+      return content.takeError();
+    if (content->size() > window.size - offset)
+      return failTape("bad-keyframe", "content of window '" + window.name + "' reaches beyond its end");
+    if (llvm::Error error = write(offset, *content))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error restoreWindow(DeviceBinding &binding, TapeSource &source, const Keyframe &keyframe,
                           const InternalWindow &window, const WaitLimits &waits) {
+  if (window.readBack.empty() && window.port) {
+    llvm::Expected<WindowPort> port = WindowPort::open(binding, window);
+    if (!port)
+      return port.takeError();
+    return fillWindow(binding, source, keyframe, window,
+                      [&](uint64_t offset, llvm::ArrayRef<uint8_t> in) { return port->write(offset, in); });
+  }
   llvm::Expected<WindowTransfer> transfer = WindowTransfer::open(binding, window, /*toDevice=*/true, waits);
   if (!transfer)
     return transfer.takeError();
-  auto fill = [&]() -> llvm::Error {
-    size_t index = size_t(&window - binding.description()->windows.data());
-    for (const KeyframeExtent &extent : keyframe.internal) {
-      if (extent.space != index)
-        continue;
-      if (extent.address < window.base || extent.address - window.base >= window.size)
-        return failTape("bad-keyframe", "content of window '" + window.name + "' lies outside it");
-      uint64_t offset = extent.address - window.base;
-      llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extent.content);
-      if (!content)
-        return content.takeError();
-      if (content->size() > window.size - offset)
-        return failTape("bad-keyframe", "content of window '" + window.name + "' reaches beyond its end");
-      if (llvm::Error error = transfer->write(offset, *content))
-        return error;
-    }
-    return llvm::Error::success();
-  };
-  llvm::Error error = fill();
+  llvm::Error error =
+      fillWindow(binding, source, keyframe, window,
+                 [&](uint64_t offset, llvm::ArrayRef<uint8_t> in) { return transfer->write(offset, in); });
   return llvm::joinErrors(std::move(error), transfer->close());
 }
 

@@ -1,4 +1,5 @@
 #include "replayer/bisect/Bisect.h"
+#include "replayer/Rows.h"
 #include "replayer/bisect/Bisection.h"
 
 namespace tapeback {
@@ -67,14 +68,14 @@ llvm::Error Bisection::conclude() {
     report.first = report.observed;
     const Divergence &first = *report.first;
     std::optional<WrittenThing> thing;
+    Packet packet;
+    PacketExtra extra;
+    if (llvm::Error error = source.packetAt(first.place.packet, packet, extra))
+      return error;
     if (first.space == "memory" && first.offset) {
-      thing = WrittenThing{WrittenThing::Kind::Memory, first.place.device, 0, first.address + *first.offset,
-                           "memory"};
+      thing = WrittenThing{WrittenThing::Kind::Memory, first.place.device, 0,
+                           contentAddress(packet, extra, *first.offset), "memory"};
     } else if (!first.reg.empty()) {
-      Packet packet;
-      PacketExtra extra;
-      if (llvm::Error error = source.packetAt(first.place.packet, packet, extra))
-        return error;
       thing = WrittenThing{WrittenThing::Kind::Register, first.place.device, packet.space, first.address,
                            first.reg};
     }

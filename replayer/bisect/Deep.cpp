@@ -436,7 +436,7 @@ llvm::Error Bisection::nameState(const StateDifference &difference, uint64_t sam
   if (!window)
     return window.takeError();
   Divergence found;
-  found.place = {packet.device, packet.thread, *window, *guilty, std::nullopt, 0, std::nullopt};
+  found.place = {packet.device, packet.thread, *window, *guilty, std::nullopt, 0, std::nullopt, {}};
   found.place.device = difference.device;
   bool isRegister = difference.kind == StateDifference::Kind::Register;
   found.rule = isRegister ? Rule::ValueDiffers : Rule::ContentDiffers;

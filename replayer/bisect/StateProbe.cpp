@@ -1,6 +1,7 @@
 #include "replayer/bisect/StateProbe.h"
 #include "format/Failure.h"
 #include "replayer/Restore.h"
+#include "replayer/WindowPort.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/bit.h"
 #include <algorithm>
@@ -75,6 +76,10 @@ llvm::Error readWindow(DeviceBinding &binding, const InternalWindow &window,
                        llvm::MutableArrayRef<uint8_t> out, const WaitLimits &waits) {
   if (binding.capabilities().peek)
     return binding.target().peek(window.name, 0, out);
+  if (window.readBack.empty() && window.port) {
+    llvm::Expected<WindowPort> port = WindowPort::open(binding, window);
+    return port ? port->read(0, out) : port.takeError();
+  }
   return readBack(binding, window, out, waits);
 }
 

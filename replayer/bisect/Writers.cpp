@@ -1,4 +1,5 @@
 #include "replayer/bisect/Writers.h"
+#include "replayer/Commands.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace tapeback {
@@ -20,7 +21,28 @@ bool startsActivity(const TapeSource &source, const Packet &write) {
   for (const ActivityDescription &activity : description->activities)
     if (&description->registers[activity.starts.reg] == reg && activity.starts.holds(value))
       return true;
-  return false;
+  return doorbellQueue(source, write).has_value();
+}
+
+/// The write that handed the Submit over: the next to its queue's doorbell.
+static llvm::Expected<uint64_t> doorbellOfSubmit(TapeSource &source, uint64_t submit) {
+  constexpr uint64_t nearby = 1 << 16; // A ring of commands with their contents and transfers.
+  uint64_t total = source.reader().summary().packets;
+  Packet entry;
+  PacketExtra extra;
+  if (llvm::Error error = source.packetAt(submit, entry, extra))
+    return error;
+  PacketBatch batch;
+  for (uint64_t at = submit + 1; at < total && at - submit <= nearby; at += batch.packets.size()) {
+    if (llvm::Error error = source.reader().readPackets(at, std::min<uint64_t>(1024, total - at), batch))
+      return error;
+    if (batch.packets.empty())
+      break;
+    for (size_t i = 0; i < batch.packets.size(); ++i)
+      if (batch.packets[i].device == entry.device && doorbellQueue(source, batch.packets[i]) == entry.value)
+        return at + i;
+  }
+  return submit;
 }
 
 llvm::Expected<uint64_t> doorbellOf(TapeSource &source, uint64_t descriptor) {
@@ -30,6 +52,13 @@ llvm::Expected<uint64_t> doorbellOf(TapeSource &source, uint64_t descriptor) {
   PacketExtra extra;
   if (llvm::Error error = source.packetAt(descriptor, told, extra))
     return error;
+  if (extra.link == noLink && told.kind == PacketKind::DmaDescriptor) {
+    llvm::Expected<std::optional<uint64_t>> submit = submitOfDescriptor(source, descriptor);
+    if (!submit)
+      return submit.takeError();
+    if (*submit)
+      return doorbellOfSubmit(source, **submit);
+  }
   for (uint64_t at = descriptor; at < total && at - descriptor <= nearby; ++at) {
     if (llvm::Error error = source.packetAt(at, packet, extra))
       return error;
@@ -90,6 +119,8 @@ std::optional<WrittenThing> origin(const Description *description, const Packet 
   WrittenThing result;
   result.device = thing.device;
   bool toDevice = descriptor.flags & TransferToDevice;
+  if (extra.count > 1) // The tape does not have the stride on the device's side.
+    return std::nullopt;
   uint64_t into = toDevice ? descriptor.value : descriptor.address;
   uint64_t from = toDevice ? descriptor.address : descriptor.value;
   uint64_t offset = thing.address - into;
@@ -146,7 +177,7 @@ llvm::Expected<std::vector<WriterRecord>> findWriters(TapeSource &source, Writte
     llvm::Expected<uint64_t> window = source.reader().windowOfPacket(place);
     if (!window)
       return window.takeError();
-    record.place = {packet.device, packet.thread, *window, place, std::nullopt, 0, std::nullopt};
+    record.place = {packet.device, packet.thread, *window, place, std::nullopt, 0, std::nullopt, {}};
     if (llvm::Error error = completePlace(source, record.place))
       return error;
     const char *kind = packetKindName(packet.kind);

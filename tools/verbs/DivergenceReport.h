@@ -33,6 +33,10 @@ inline void writeDivergence(llvm::json::OStream &os, llvm::StringRef key,
     more.attribute("grade", gradeName(divergence->grade));
     more.attribute("rule", ruleName(divergence->rule));
     more.attribute("occurrence", divergence->place.markerOccurrence);
+    more.attribute("command_text",
+                   divergence->place.commandText.empty()
+                       ? llvm::json::Value(nullptr)
+                       : llvm::json::Value(llvm::json::fixUTF8(divergence->place.commandText)));
     more.attribute("prefix", divergence->prefix);
     more.attribute("concurrent", divergence->concurrent);
     more.attribute("poisoned", divergence->poisoned);
