@@ -1,19 +1,10 @@
 // Descriptions that are not in order: each mistake with its message and its place.
-#include "format/Failure.h"
-#include "hal/description/Description.h"
-#include <doctest/doctest.h>
+#include "tests/hal/description/Refused.h"
 
 using namespace tapeback;
+using namespace tapeback::test;
 
 namespace {
-
-Failure refused(llvm::StringRef yaml) {
-  llvm::Expected<Description> description = parseDescription(yaml, "d.yaml");
-  REQUIRE_MESSAGE(!description, yaml.take_front(400).str());
-  Failure failure = toFailure(description.takeError());
-  CHECK(failure.cls == FailureClass::Usage);
-  return failure;
-}
 
 /// A sound description of seven lines before whatever is added to it. Lines added count from 9.
 const std::string base = "tapeback-description: 1\n"
@@ -24,24 +15,6 @@ const std::string base = "tapeback-description: 1\n"
                          "  - {name: ADDR, space: bar0, offset: 8, width: 8}\n"
                          "  - {name: INFO, space: bar0, offset: 0x10, access: ro}\n"
                          "  - {name: KICK, space: bar0, offset: 0x14, access: wo}\n";
-
-struct Case {
-  const char *added;
-  const char *where; ///< Line and column.
-  const char *message;
-};
-
-void check(const std::string &before, std::initializer_list<Case> cases) {
-  for (const Case &c : cases) {
-    CAPTURE(c.added);
-    Failure failure = refused(before + c.added);
-    CHECK(failure.code == "bad-description");
-    CHECK(failure.hint == "hal/description/README.md has the grammar");
-    CHECK(failure.where == std::string("d.yaml:") + c.where);
-    CHECK_MESSAGE(llvm::StringRef(failure.message).split('\n').first == c.message, failure.message);
-    CHECK(llvm::StringRef(failure.message).contains("^"));
-  }
-}
 
 } // namespace
 
