@@ -102,7 +102,8 @@ struct InternalWindow {
   /// A pair of registers through which it is read and written, `width` bytes at a time, while `usable` holds
   /// of a register's shadow or value (Minnow: CONTROL.ENABLE = 0, or STATUS.HALTED = 1; any of them).
   struct Port {
-    unsigned address = 0, data = 0; ///< Registers; the address advances by the data's width at each access.
+    unsigned address = 0,
+             data = 0; ///< Registers; the (device) address advances by the data's width at each access.
     std::vector<RegisterCondition> usable;
   };
   std::optional<Port> port;
