@@ -1,0 +1,258 @@
+#include "tests/hal/minnow/compare/Lockstep.h"
+#include "format/Failure.h"
+#include <cstdio>
+#include <cstring>
+
+namespace tapeback::test {
+
+using stress::StressStep;
+using Kind = StressStep::Kind;
+
+namespace {
+
+constexpr uint64_t arenaIova = 0x20000000;
+/// Device time between two looks, and how many looks: 200 ms.
+constexpr uint64_t pollNs = 5000;
+constexpr unsigned mostPolls = 40000;
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+struct Side {
+  std::string uri;
+  std::unique_ptr<Target> target;
+  MemoryRegion memory;
+  std::string failed; ///< The target's own failure.
+
+  bool open() {
+    llvm::Expected<std::unique_ptr<Target>> opened = openTarget(uri);
+    if (!opened)
+      return fail(opened.takeError());
+    target = std::move(*opened);
+    MapRequest request;
+    request.size = stress::arenaBytes;
+    request.iova = arenaIova;
+    llvm::Expected<MemoryRegion> mapped = target->map(request);
+    if (!mapped)
+      return fail(mapped.takeError());
+    memory = *mapped;
+    return true;
+  }
+  bool fail(llvm::Error error) {
+    Failure failure = toFailure(std::move(error));
+    failed = failure.code + ": " + failure.message + " (" + failure.where + ")";
+    return false;
+  }
+  uint32_t read(uint32_t offset) {
+    llvm::Expected<uint64_t> value = target->read(0, offset, 4);
+    if (!value)
+      return fail(value.takeError()), 0;
+    return uint32_t(*value);
+  }
+  void check(llvm::Error error) {
+    if (error)
+      fail(std::move(error));
+  }
+  uint64_t word(uint32_t at) const {
+    uint64_t value;
+    std::memcpy(&value, memory.host + at, 8);
+    return value;
+  }
+
+  /// The answer of a step that has one: a value, or whether it came before the deadline.
+  uint64_t act(const StressStep &step) {
+    switch (step.kind) {
+    case Kind::Mark:
+    case Kind::CheckMemory:
+    case Kind::Quiet: return 0;
+    case Kind::Write: check(target->write(0, step.offset, 4, step.value)); return 0;
+    case Kind::Read: return read(step.offset);
+    case Kind::Fill:
+    case Kind::FillApi:
+      std::memcpy(memory.host + step.memory, step.bytes.data(), step.bytes.size());
+      return 0;
+    case Kind::Poll:
+      for (unsigned i = 0; i < mostPolls && failed.empty(); ++i) {
+        if ((read(step.offset) & step.mask) == step.value)
+          return 1;
+        check(target->advance(pollNs));
+      }
+      return 0;
+    case Kind::AwaitMemory:
+      for (unsigned i = 0; i < mostPolls && failed.empty(); ++i) {
+        if (word(step.memory) == step.value)
+          return 1;
+        check(target->advance(pollNs));
+      }
+      return 0;
+    case Kind::AwaitInterrupt: {
+      llvm::Expected<InterruptResult> result = target->waitInterrupt(0, pollNs * mostPolls);
+      if (!result)
+        return fail(result.takeError()), 0;
+      return result->fired;
+    }
+    }
+    return 0;
+  }
+};
+
+class Lockstep {
+public:
+  explicit Lockstep(const LockstepOptions &options) : options(options) {
+    sides[0].uri = options.first;
+    sides[1].uri = options.second;
+    this->options.plan.arena = arenaIova;
+  }
+
+  LockstepOutcome run() {
+    for (Side &side : sides)
+      if (!side.open())
+        return differ(side.uri + ": " + side.failed), outcome;
+    stress::StressPlan plan(options.plan);
+    for (;;) {
+      std::vector<StressStep> steps = plan.next();
+      outcome.commands = plan.submitted();
+      if (steps.empty())
+        return outcome;
+      ++outcome.rounds;
+      for (const StressStep &step : steps) {
+        ++outcome.steps;
+        if (!carryOut(step, plan.evaluation()))
+          return outcome;
+      }
+    }
+  }
+
+private:
+  bool differ(const std::string &what) {
+    outcome.difference = "round " + std::to_string(outcome.rounds) + " (" + round + "), step " +
+                         std::to_string(outcome.steps) + ": " + what;
+    return false;
+  }
+  bool three(const std::string &what, uint64_t first, uint64_t second, uint64_t manual) {
+    ++outcome.comparisons;
+    if (first == second && first == manual)
+      return true;
+    return differ(what + ": first " + hex(first) + ", second " + hex(second) + ", plan " + hex(manual));
+  }
+
+  bool carryOut(const StressStep &step, const stress::Evaluation &evaluation) {
+    if (step.kind == Kind::Mark)
+      round = step.name;
+    if (options.verbose)
+      print(step);
+    uint64_t answers[2];
+    for (unsigned i = 0; i < 2; ++i) {
+      answers[i] = sides[i].act(step);
+      if (!sides[i].failed.empty())
+        return differ(sides[i].uri + ": " + sides[i].failed);
+    }
+    std::string where = std::string(step.name) + " at register " + hex(step.offset);
+    switch (step.kind) {
+    case Kind::Read: return three(where, answers[0], answers[1], step.value);
+    case Kind::Poll:
+      return three("within the deadline: " + where + " & " + hex(step.mask) + " = " + hex(step.value),
+                   answers[0], answers[1], 1);
+    case Kind::AwaitMemory:
+      return three("within the deadline: memory " + hex(step.memory), answers[0], answers[1], 1);
+    case Kind::AwaitInterrupt: return three("within the deadline: interrupt", answers[0], answers[1], 1);
+    case Kind::CheckMemory: return memories(step);
+    case Kind::Quiet: return quiet(step, evaluation);
+    default: return true;
+    }
+  }
+
+  bool memories(const StressStep &step) {
+    for (uint32_t i = 0; i < step.bytes.size(); ++i)
+      if (!three("memory " + hex(step.memory + i), sides[0].memory.host[step.memory + i],
+                 sides[1].memory.host[step.memory + i], step.bytes[i]))
+        return false;
+    return true;
+  }
+
+  /// Two contents, and what the plan says, if it still knows more than a digest.
+  bool contents(const char *what, const uint8_t *first, const uint8_t *second, const uint8_t *planned,
+                size_t size, uint64_t digest) {
+    outcome.comparisons += size;
+    bool same = std::memcmp(first, second, size) == 0;
+    if (same && stress::digestOf(first, size) == digest)
+      return true;
+    bool known = stress::digestOf(planned, size) == digest;
+    for (size_t i = 0; i < size; ++i)
+      if (first[i] != second[i] || (known && first[i] != planned[i]))
+        return differ(std::string(what) + " at " + hex(i) + ": first " + hex(first[i]) + ", second " +
+                      hex(second[i]) + ", plan " + (known ? hex(planned[i]) : "unknown"));
+    return differ(std::string(what) + ": both differ from the plan");
+  }
+
+  bool quiet(const StressStep &step, const stress::Evaluation &evaluation) {
+    std::vector<uint8_t> scratchpads[2];
+    for (unsigned i = 0; i < 2; ++i) {
+      scratchpads[i].resize(MINNOW_SCRATCHPAD_SIZE);
+      sides[i].check(sides[i].target->peek("scratchpad", 0, scratchpads[i]));
+      if (!sides[i].failed.empty())
+        return differ(sides[i].uri + ": " + sides[i].failed);
+    }
+    if (!contents("scratchpad", scratchpads[0].data(), scratchpads[1].data(), evaluation.scratchpad.data(),
+                  MINNOW_SCRATCHPAD_SIZE, step.scratchpadDigest) ||
+        !contents("host memory", sides[0].memory.host, sides[1].memory.host, evaluation.memory.data(),
+                  stress::arenaBytes, step.memoryDigest))
+      return false;
+    for (unsigned id : stress::exactCounters) {
+      uint64_t values[2];
+      for (unsigned i = 0; i < 2; ++i) {
+        llvm::Expected<uint64_t> value = sides[i].target->counter(id);
+        if (!value)
+          return sides[i].fail(value.takeError()), differ(sides[i].uri + ": " + sides[i].failed);
+        values[i] = *value;
+      }
+      if (!three("counter " + std::to_string(id), values[0], values[1], step.exact.of(id)))
+        return false;
+    }
+    return true;
+  }
+
+  void print(const StressStep &step) {
+    static const char *const kinds[] = {"mark",     "write",  "read",      "poll",      "fill",
+                                        "fill-api", "memory", "interrupt", "check-mem", "quiet"};
+    std::printf("%6llu %-9s %-24s offset %03x value %llx mask %llx memory %05x bytes %zu\n",
+                static_cast<unsigned long long>(outcome.steps), kinds[unsigned(step.kind)], step.name,
+                step.offset, static_cast<unsigned long long>(step.value),
+                static_cast<unsigned long long>(step.mask), step.memory, step.bytes.size());
+    bool isRing = (step.kind == Kind::Fill || step.kind == Kind::FillApi) && step.bytes.size() % 64 == 0 &&
+                  step.memory < 0x8000;
+    for (size_t at = 0; isRing && at < step.bytes.size(); at += 64) {
+      minnow_command command;
+      std::memcpy(&command, step.bytes.data() + at, sizeof command);
+      std::printf("         %s\n", stress::describe(command).c_str());
+    }
+  }
+
+  LockstepOptions options;
+  Side sides[2];
+  LockstepOutcome outcome;
+  std::string round;
+};
+
+} // namespace
+
+LockstepOutcome runLockstep(const LockstepOptions &options) {
+  return Lockstep(options).run();
+}
+
+std::string rtlFor(uint64_t seed) {
+  static constexpr unsigned latencies[] = {8, 1, 40, 8, 2, 100, 16, 256}, jitters[] = {0, 16, 64, 3, 256};
+  return "rtl:minnow?latency=" + std::to_string(latencies[seed % 8]) +
+         "&jitter=" + std::to_string(jitters[seed % 5]) + "&seed=" + std::to_string(seed);
+}
+
+std::string modelFor(uint64_t seed) {
+  static constexpr unsigned latencies[] = {40, 0, 400, 7, 3000};
+  return "model:minnow?memory-latency=" + std::to_string(latencies[seed % 5]) +
+         "&jitter=" + std::to_string(seed % 3 ? seed : 0);
+}
+
+} // namespace tapeback::test
