@@ -77,15 +77,24 @@ bool Accelerator::fill(const Memory &memory, size_t offset, const void *bytes, s
   return true;
 }
 
-bool Accelerator::start() {
+/// Must leave the device idle, disabled, without an error, and its queues where they begin.
+bool Accelerator::reset() {
   if (!write(MINNOW_CONTROL, MINNOW_CONTROL_SOFT_RESET))
     return false;
-  // Bit 31 goes when the reset is done; it must leave the device idle, disabled and without an error.
   if (int code =
           tb_poll(device, "bar0", MINNOW_STATUS, 4, MINNOW_STATUS_RESETTING, 0, options.deadlineNs, nullptr))
     return code == TB_E_TIMEOUT ? hung("reset") : good("tb_poll", code);
-  if (!readAndCheck("id", MINNOW_ID, MINNOW_ID_VALUE) ||
-      !readAndCheck("status after reset", MINNOW_STATUS, MINNOW_STATUS_IDLE))
+  return readAndCheck("status after reset", MINNOW_STATUS, MINNOW_STATUS_IDLE) &&
+         readAndCheck("head 0 after reset", ofQueue(0, MINNOW_Q_HEAD), 0) &&
+         readAndCheck("head 1 after reset", ofQueue(1, MINNOW_Q_HEAD), 0);
+}
+
+bool Accelerator::stop() {
+  return reset();
+}
+
+bool Accelerator::start() {
+  if (!readAndCheck("id", MINNOW_ID, MINNOW_ID_VALUE) || !reset())
     return false;
   counters = {};
   for (unsigned q = 0; q < MINNOW_QUEUES; ++q) {
@@ -97,8 +106,7 @@ bool Accelerator::start() {
     queue = Queue();
     queue.ring = ring;
     queue.fences = fences;
-    if (!readAndCheck("head after reset", ofQueue(q, MINNOW_Q_HEAD), 0) ||
-        !write(ofQueue(q, MINNOW_Q_BASE_LO), uint32_t(ring.iova)) ||
+    if (!write(ofQueue(q, MINNOW_Q_BASE_LO), uint32_t(ring.iova)) ||
         !write(ofQueue(q, MINNOW_Q_BASE_HI), uint32_t(ring.iova >> 32)) ||
         !write(ofQueue(q, MINNOW_Q_SIZE), options.ringEntries))
       return false;
@@ -147,6 +155,7 @@ bool Accelerator::fence(unsigned q, bool interrupt, Fence &fence) {
     return false;
   fence.queue = q;
   fence.number = queues[q].fencesPut - 1;
+  fence.interrupt = interrupt;
   return ring(q);
 }
 
@@ -158,12 +167,18 @@ bool Accelerator::ring(unsigned q) {
   return write(ofQueue(q, MINNOW_Q_DOORBELL), queue.tail);
 }
 
+/// Before a wait: all that the device has to do for it, it must know of, in both queues.
+bool Accelerator::ringAll() {
+  for (unsigned q = 0; q < MINNOW_QUEUES; ++q)
+    if (!ring(q))
+      return false;
+  return true;
+}
+
 bool Accelerator::waitOldest(unsigned q) {
   Queue &queue = queues[q];
-  // All that the device has to do for this fence it must know of, in both queues.
-  for (unsigned each = 0; each < MINNOW_QUEUES; ++each)
-    if (!ring(each))
-      return false;
+  if (!ringAll())
+    return false;
   uint64_t address = queue.fences.iova + slotOf(queue.fencesSeen, options.ringEntries);
   int code = tb_wait_mem(device, address, 8, ~uint64_t(0), queue.values.front(), options.deadlineNs, nullptr);
   if (code == TB_E_TIMEOUT)
@@ -178,25 +193,25 @@ bool Accelerator::waitOldest(unsigned q) {
 }
 
 bool Accelerator::wait(const Fence &fence) {
+  if (broken || !ringAll())
+    return false;
+  if (fence.interrupt) {
+    int code = tb_wait_irq(device, 0, options.deadlineNs, nullptr);
+    // That of an error wakes us, too: then the fence does not come, and its wait says why.
+    if (code == TB_E_TIMEOUT)
+      return hung("interrupt");
+    if (!good("tb_wait_irq", code))
+      return false;
+  }
   while (!broken && queues[fence.queue].fencesSeen <= fence.number)
     if (!waitOldest(fence.queue))
       return false;
   return !broken;
 }
 
-bool Accelerator::waitInterrupt(unsigned q) {
-  if (broken)
-    return false;
-  int code = tb_wait_irq(device, 0, options.deadlineNs, nullptr);
-  if (code == TB_E_TIMEOUT)
-    return hung("interrupt");
-  uint32_t cause = q ? MINNOW_IRQ_FENCE1 : MINNOW_IRQ_FENCE0, status = 0;
-  if (!good("tb_wait_irq", code) || !read(MINNOW_IRQ_STATUS, status))
-    return false;
-  if (status & MINNOW_IRQ_ERROR)
-    return hung("device error");
-  return held("interrupt cause", tb_check_equal(device, "interrupt cause", cause, status)) &&
-         write(MINNOW_IRQ_STATUS, status);
+bool Accelerator::acknowledge(const Fence &fence) {
+  uint32_t cause = fence.queue ? MINNOW_IRQ_FENCE1 : MINNOW_IRQ_FENCE0;
+  return readAndCheck("interrupt cause", MINNOW_IRQ_STATUS, cause) && write(MINNOW_IRQ_STATUS, cause);
 }
 
 bool Accelerator::waitIdle() {

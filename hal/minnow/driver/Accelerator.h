@@ -14,7 +14,7 @@
 namespace tapeback::minnow {
 
 struct AcceleratorOptions {
-  uint32_t ringEntries = 64; ///< A power of two from 8 to 1024.
+  uint32_t ringEntries = 16; ///< A power of two from 8 to 1024.
   /// How long a fence may take, in the device's time.
   uint64_t deadlineNs = 200'000'000;
   /// Checks that do not hold are counted and do not stop anything.
@@ -34,6 +34,8 @@ public:
 
   /// Soft reset, rings, interrupts, counters. May be called again.
   bool start();
+  /// Soft reset, and nothing is set up behind it.
+  bool stop();
 
   /// Memory for the device. Freed by releaseMemory, or with the device.
   struct Memory {
@@ -52,12 +54,16 @@ public:
   struct Fence {
     unsigned queue = 0;
     uint64_t number = 0;
+    bool interrupt = false;
   };
   /// Puts a fence behind what was pushed so far, and rings the bell.
   bool fence(unsigned queue, bool interrupt, Fence &fence);
+  /// Until its value is in memory. One with an interrupt is waited for by that first: time then stands where
+  /// the device believes that all before it is done. Acknowledge it afterwards, as soon as what matters was
+  /// looked at.
   bool wait(const Fence &fence);
-  /// Waits for the interrupt of fences that asked for one, and sees that there is no error.
-  bool waitInterrupt(unsigned queue);
+  /// The cause must be the fence's and no other.
+  bool acknowledge(const Fence &fence);
   /// Both queues drained, to the last command's end.
   bool waitIdle();
   /// A snapshot of the counters; those that are exact, against what was pushed. When idle.
@@ -87,11 +93,13 @@ private:
     std::deque<uint64_t> values;  ///< and its value.
   };
 
+  bool reset();
   bool write(uint32_t offset, uint32_t value);
   bool read(uint32_t offset, uint32_t &value);
   bool readAndCheck(const char *name, uint32_t offset, uint32_t expected);
   bool put(unsigned queue, const minnow_command &command);
   bool ring(unsigned queue);
+  bool ringAll();
   bool putFence(unsigned queue, bool interrupt);
   bool waitOldest(unsigned queue);
   void count(const minnow_command &command, const minnow_descriptor *chain);

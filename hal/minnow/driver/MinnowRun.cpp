@@ -21,7 +21,7 @@ constexpr const char *usage =
     "  --inferences N  so many inputs, one after the other (default 1)\n"
     "  --seed N        what decides weights and inputs (default 1)\n"
     "  --layers N      only so many of the first layers (default: all)\n"
-    "  --ring N        entries of each command queue, a power of two from 8 to 1024 (default 64)\n"
+    "  --ring N        entries of each command queue, a power of two from 8 to 1024 (default 16)\n"
     "  --keep-going    go on after a check that did not hold (it still exits 1)\n"
     "  --device NAME   the alias to open (default: the only one)\n"
     "\n"

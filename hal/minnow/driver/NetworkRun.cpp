@@ -62,7 +62,7 @@ public:
       ++figures.inferences;
     }
     figures.counters = accelerator.expected();
-    return accelerator.releaseMemory(arena);
+    return accelerator.stop() && accelerator.releaseMemory(arena);
   }
 
 private:
@@ -77,7 +77,7 @@ private:
                           lowered.descriptors.size() * sizeof(minnow_descriptor)) ||
         !push(1, lowered.prologue) || !accelerator.fence(1, true, fence) || !accelerator.wait(fence))
       return false;
-    return accelerator.waitInterrupt(1) && accelerator.waitIdle() && accelerator.checkCounters();
+    return accelerator.acknowledge(fence) && accelerator.waitIdle() && accelerator.checkCounters();
   }
 
   bool infer(uint64_t inference) {
@@ -148,7 +148,7 @@ private:
     return accelerator.held(name.c_str(), tb_check_memory(accelerator.handle(), name.c_str(),
                                                           arena.iova + layout.tensors[layer.output],
                                                           expected.data(), expected.size())) &&
-           accelerator.waitInterrupt(0) && accelerator.waitIdle() && accelerator.checkCounters();
+           accelerator.acknowledge(fences.back()) && accelerator.waitIdle() && accelerator.checkCounters();
   }
 
   Accelerator &accelerator;

@@ -2,7 +2,7 @@
 //
 // On the tape: a span for the network, one for each inference, layer and tile; a marker "network/layer" at
 // the begin of each layer, so that windows have the names of layers. At a layer's end: the fence, the memory
-// check of the layer's output with its border, the fence's interrupt, idle, the exact counters.
+// check of the layer's output with its border, the interrupt acknowledged, idle, the exact counters.
 #pragma once
 
 #include "hal/minnow/driver/Accelerator.h"
