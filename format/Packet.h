@@ -30,8 +30,8 @@ enum class PacketKind : uint8_t {
                      ///< device address, flags = TransferToDevice or TransferFromDevice, payload = content if
                      ///< to device. link = activity (index into the description's activities), or noLink: a
                      ///< transfer of the Submit before it. count = rows (0 and 1: one piece), expected =
-                     ///< host stride: row r is length / count bytes at addr + r * expected; the payload is
-                     ///< the rows one after another.
+                     ///< host stride: row r is length / count bytes at addr + r * expected (mask = the same
+                     ///< on the device's side, of Submits only); the payload is the rows one after another.
   DmaCompletion = 9, ///< The host learnt that a transfer is done: addr, length, count, expected as in the
                      ///< descriptor, link = packet ordinal of the DmaDescriptor, payload = content if from
                      ///< device. val = 1: the same range once more, at the next synchronisation point
@@ -100,8 +100,9 @@ enum PacketFlags : uint8_t {
   Concurrent = 1 << 3,  ///< Overlaps in time with an operation of another thread: not ordered with it.
   Truncated = 1 << 4,   ///< The payload is shorter than `length`: a capture limit was met.
   NotCaptured = 1 << 5, ///< The payload could not be captured at all (unmapped range, capture limit).
-  DeviceOwned = 1 << 7, ///< DmaDescriptor to the device: an earlier transfer of the device is still to write
-                        ///< (some of) it, so that there is no payload, and nothing is missing.
+  DeviceOwned = 1 << 7, ///< DmaDescriptor to the device, DmaCompletion from it: another transfer of the
+                        ///< device that is not done yet writes (some of) it too, so that there is no payload,
+                        ///< and nothing is missing.
   Prefix = 1 << 6, ///< Part of a pinned prefix: establishes state; compared, but not of the wanted range.
 };
 

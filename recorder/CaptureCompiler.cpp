@@ -19,12 +19,15 @@ namespace {
 class Compiler {
 public:
   Error add(const CaptureSource &source);
-  std::vector<uint8_t> finish() const;
+  std::vector<uint8_t> finish(const EvidenceOptions &evidence) const;
 
 private:
   uint32_t spaceOf(StringRef name);
   void addRegisters(const Description &description, capture::Device &device);
   void addActivities(const Description &description, capture::Device &device);
+  void addQueues(const Description &description, capture::Device &device);
+  void addLayout(const LayoutDescription &layout, uint32_t firstLayout);
+  void addForm(const EntryForm &form, uint32_t firstLayout);
   void addReadings(const Description &description, capture::Device &device);
   capture::Condition conditionOf(const RegisterCondition &condition, uint32_t activity) const {
     return {activity, condition.any, condition.mask, condition.value};
@@ -36,6 +39,11 @@ private:
   std::vector<capture::Condition> conditions;
   std::vector<Activity> activities;
   std::vector<Transfer> transfers;
+  std::vector<Role> roles;
+  std::vector<Queue> queues;
+  std::vector<Layout> layouts;
+  std::vector<Form> forms;
+  std::vector<capture::EntryTransfer> entryTransfers;
   std::vector<Counter> counters;
   std::vector<Fingerprint> fingerprints;
   std::map<unsigned, uint32_t> registerIndex; ///< Of the present device: description's index to the table's.
@@ -76,6 +84,17 @@ void Compiler::addRegisters(const Description &description, capture::Device &dev
     for (const TransferDescription &transfer : activity.transfers)
       used.insert({transfer.hostAddress, transfer.deviceAddress, transfer.count});
   }
+  for (const QueueDescription &queue : description.queues) {
+    used.insert({queue.base, queue.size, queue.doorbell});
+    for (std::optional<unsigned> reg : {queue.baseHigh, queue.head, queue.done})
+      if (reg)
+        used.insert(*reg);
+    used.insert(queue.rewind.begin(), queue.rewind.end());
+  }
+  if (!description.queues.empty())
+    for (const std::vector<RegisterCondition> *list : {&description.idle, &description.resets})
+      for (const RegisterCondition &condition : *list)
+        used.insert(condition.reg);
   std::vector<unsigned> order(used.begin(), used.end());
   auto key = [&](unsigned index) {
     const RegisterDescription &reg = description.registers[index];
@@ -87,7 +106,8 @@ void Compiler::addRegisters(const Description &description, capture::Device &dev
   for (unsigned index : order) {
     const RegisterDescription &reg = description.registers[index];
     registerIndex[index] = uint32_t(registers.size());
-    registers.push_back({reg.offset, reg.reset.value_or(0), spaceOf(reg.space), reg.width, {}, {}});
+    registers.push_back(
+        {reg.offset, reg.reset.value_or(0), spaceOf(reg.space), reg.width, {}, {}, {}, {}, {}});
   }
 }
 
@@ -119,6 +139,93 @@ void Compiler::addActivities(const Description &description, capture::Device &de
     registers[reg].starts = place(list);
   for (const auto &[reg, list] : done)
     registers[reg].done = place(list);
+}
+
+capture::Field fieldOf(const EntryField &field) {
+  return {field.offset, field.width, field.low, field.high >= field.low ? field.high - field.low + 1 : 1};
+}
+capture::Field fieldOf(const EntryForm &form, std::optional<unsigned> index) {
+  return index ? fieldOf(form.fields[*index]) : capture::Field{};
+}
+FieldCondition fieldConditionOf(const EntryForm &form, const std::optional<EntryCondition> &condition) {
+  if (!condition)
+    return {};
+  return {fieldOf(form.fields[condition->field]), condition->mask, condition->value};
+}
+
+void Compiler::addForm(const EntryForm &form, uint32_t firstLayout) {
+  Form row = {};
+  row.opcode = form.opcode;
+  row.transfers = {uint32_t(entryTransfers.size()), uint32_t(form.transfers.size())};
+  for (const tapeback::EntryTransfer &transfer : form.transfers)
+    entryTransfers.push_back({fieldConditionOf(form, transfer.when), fieldOf(form, transfer.hostAddress),
+                              fieldOf(form, transfer.rowBytes), fieldOf(form, transfer.rows),
+                              fieldOf(form, transfer.hostStride), fieldOf(form, transfer.deviceAddress),
+                              fieldOf(form, transfer.deviceStride), transfer.toDevice, 0});
+  if (form.fence) {
+    row.fenceAddress = fieldOf(form, form.fence->address);
+    row.fenceValue = fieldOf(form, form.fence->value);
+  }
+  if (form.chain) {
+    row.chain = fieldOf(form, form.chain->address);
+    row.last = fieldConditionOf(form, form.chain->last);
+    row.chainLayout = firstLayout + form.chain->layout;
+    row.chainLimit = form.chain->limit;
+  }
+  forms.push_back(row);
+}
+
+void Compiler::addLayout(const LayoutDescription &layout, uint32_t firstLayout) {
+  layouts.push_back({layout.size,
+                     0,
+                     layout.opcode ? fieldOf(*layout.opcode) : capture::Field{},
+                     {uint32_t(forms.size()), uint32_t(layout.forms.size())}});
+  for (const EntryForm &form : layout.forms)
+    addForm(form, firstLayout);
+}
+
+void Compiler::addQueues(const Description &description, capture::Device &device) {
+  device.queues = {uint32_t(queues.size()), uint32_t(description.queues.size())};
+  if (description.queues.empty())
+    return;
+  uint32_t firstLayout = uint32_t(layouts.size());
+  for (const LayoutDescription &layout : description.layouts)
+    addLayout(layout, firstLayout);
+  std::map<uint32_t, std::vector<Role>> rolesOf;
+  std::map<uint32_t, std::vector<capture::Condition>> idle, resets;
+  for (size_t index = 0; index < description.queues.size(); ++index) {
+    const QueueDescription &queue = description.queues[index];
+    uint32_t number = uint32_t(queues.size());
+    auto reg = [&](std::optional<unsigned> wanted, std::optional<Role::Kind> kind) {
+      if (!wanted)
+        return none;
+      uint32_t row = registerIndex[*wanted];
+      if (kind)
+        rolesOf[row].push_back({*kind, number});
+      return row;
+    };
+    queues.push_back({uint32_t(index), reg(queue.base, Role::Config), reg(queue.baseHigh, Role::Config),
+                      reg(queue.size, Role::Config), reg(queue.head, Role::Head),
+                      reg(queue.doorbell, Role::Doorbell), reg(queue.done, Role::Done),
+                      firstLayout + queue.layout});
+    for (unsigned rewind : queue.rewind)
+      reg(rewind, Role::Rewind);
+  }
+  for (const RegisterCondition &condition : description.idle)
+    idle[registerIndex[condition.reg]].push_back(conditionOf(condition, none));
+  for (const RegisterCondition &condition : description.resets)
+    resets[registerIndex[condition.reg]].push_back(conditionOf(condition, none));
+  auto place = [](auto &table, const auto &list) {
+    Range range{uint32_t(table.size()), uint32_t(list.size())};
+    table.insert(table.end(), list.begin(), list.end());
+    return range;
+  };
+  for (const auto &[row, list] : rolesOf)
+    registers[row].roles = place(roles, list);
+  for (const auto &[row, list] : idle)
+    registers[row].idle = place(conditions, list);
+  for (const auto &[row, list] : resets)
+    registers[row].resets = place(conditions, list);
 }
 
 void Compiler::addReadings(const Description &description, capture::Device &device) {
@@ -167,13 +274,14 @@ Error Compiler::add(const CaptureSource &source) {
                          source.alias);
     addRegisters(*source.description, device);
     addActivities(*source.description, device);
+    addQueues(*source.description, device);
     addReadings(*source.description, device);
   }
   devices.push_back(device);
   return Error::success();
 }
 
-std::vector<uint8_t> Compiler::finish() const {
+std::vector<uint8_t> Compiler::finish(const EvidenceOptions &evidence) const {
   std::vector<uint8_t> bytes(sizeof(Table));
   auto put = [&](const auto &rows) {
     Section section{uint32_t(bytes.size()), uint32_t(rows.size())};
@@ -193,6 +301,14 @@ std::vector<uint8_t> Compiler::finish() const {
   table.transfers = put(transfers);
   table.counters = put(counters);
   table.fingerprints = put(fingerprints);
+  table.roles = put(roles);
+  table.queues = put(queues);
+  table.layouts = put(layouts);
+  table.forms = put(forms);
+  table.entryTransfers = put(entryTransfers);
+  table.evidence =
+      (evidence.atMarkers ? uint32_t(AtMarkers) : 0) | (evidence.atFences ? uint32_t(AtFences) : 0);
+  table.evidencePeriodNs = evidence.periodNs;
   table.bytes = uint32_t(bytes.size());
   std::memcpy(bytes.data(), &table, sizeof(table));
   return bytes;
@@ -200,7 +316,8 @@ std::vector<uint8_t> Compiler::finish() const {
 
 } // namespace
 
-Expected<std::vector<uint8_t>> compileCaptureTable(ArrayRef<CaptureSource> sources) {
+Expected<std::vector<uint8_t>> compileCaptureTable(ArrayRef<CaptureSource> sources,
+                                                   const EvidenceOptions &evidence) {
   Compiler compiler;
   size_t estimate = 0;
   for (const CaptureSource &source : sources) {
@@ -210,6 +327,12 @@ Expected<std::vector<uint8_t>> compileCaptureTable(ArrayRef<CaptureSource> sourc
                   source.description->fingerprint.size();
       for (const ActivityDescription &activity : source.description->activities)
         estimate += 2 + activity.done.size() + activity.transfers.size();
+      estimate += source.description->idle.size() + source.description->resets.size();
+      for (const QueueDescription &queue : source.description->queues)
+        estimate += 7 + queue.rewind.size();
+      for (const LayoutDescription &layout : source.description->layouts)
+        for (const EntryForm &form : layout.forms)
+          estimate += 2 + form.transfers.size();
     }
     if (estimate > ring::maxTableBytes / 200)
       return failUsage("description-too-large",
@@ -217,7 +340,7 @@ Expected<std::vector<uint8_t>> compileCaptureTable(ArrayRef<CaptureSource> sourc
     if (Error error = compiler.add(source))
       return error;
   }
-  return compiler.finish();
+  return compiler.finish(evidence);
 }
 
 } // namespace tapeback

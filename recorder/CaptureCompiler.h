@@ -16,8 +16,15 @@ struct CaptureSource {
   const Description *description = nullptr; ///< Null: nothing is captured by itself.
 };
 
+/// What the client reads by itself, as evidence.
+struct EvidenceOptions {
+  bool atMarkers = true, atFences = true;
+  uint64_t periodNs = 0; ///< 0: not by time.
+};
+
 /// The bytes of a capture::Table, valid by construction. Usage failure if an alias or URI is too long, an
 /// alias comes twice, or the descriptions are larger than the table may be.
-llvm::Expected<std::vector<uint8_t>> compileCaptureTable(llvm::ArrayRef<CaptureSource> sources);
+llvm::Expected<std::vector<uint8_t>> compileCaptureTable(llvm::ArrayRef<CaptureSource> sources,
+                                                         const EvidenceOptions &evidence = {});
 
 } // namespace tapeback

@@ -85,8 +85,9 @@ void Collector::accept(const ring::Record &record, ArrayRef<uint8_t> payload) {
     return malformed();
   if (!useSpace(*device, record.space))
     return malformed();
-  RingDevice known{device->number, device->spaces,
-                   device->description() ? uint32_t(device->description()->activities.size()) : 0};
+  const Description *description = device->description();
+  RingDevice known{device->number, device->spaces, description ? uint32_t(description->activities.size()) : 0,
+                   description ? uint32_t(description->queues.size()) : 0};
   std::optional<RingPacket> packet = readRecord(record, payload.size(), known);
   if (!packet)
     return malformed();
@@ -269,8 +270,9 @@ void Collector::event(Item item, bool samePayload) {
 /// Before the start: what a doorbell hands over comes in front of the doorbell, and is part of the recording
 /// if the doorbell starts it.
 bool Collector::mayBelongToStart(const Item &item) const {
-  return phase == Phase::Before && (item.ring.packet.kind == PacketKind::MemoryWrite ||
-                                    item.ring.packet.kind == PacketKind::DmaDescriptor);
+  return phase == Phase::Before &&
+         (item.ring.packet.kind == PacketKind::MemoryWrite || item.ring.packet.kind == PacketKind::Submit ||
+          item.ring.packet.kind == PacketKind::DmaDescriptor);
 }
 
 void Collector::releaseHeld() {

@@ -23,6 +23,7 @@ constexpr KindRow rows[] = {
     {PacketKind::MemoryRead, true, false, false, true},
     {PacketKind::MemoryWait, true, false, true, false},
     {PacketKind::Acquire, true, false, false, true},
+    {PacketKind::Submit, false, false, false, true},
     {PacketKind::DmaDescriptor, false, false, false, true},
     {PacketKind::DmaCompletion, false, false, false, true},
     {PacketKind::Interrupt, true, false, false, false},
@@ -48,7 +49,8 @@ bool legalWidth(unsigned width) {
   return width == 1 || width == 2 || width == 4 || width == 8;
 }
 
-constexpr uint8_t programFlags = TransferToDevice | TransferFromDevice | Failed | Truncated | NotCaptured;
+constexpr uint8_t programFlags =
+    TransferToDevice | TransferFromDevice | Failed | Truncated | NotCaptured | DeviceOwned;
 
 /// Flags that say what became of a memory payload, made true.
 void fixPayloadFlags(Packet &packet, const PacketExtra &extra, uint64_t payloadBytes) {
@@ -90,7 +92,10 @@ std::optional<RingPacket> readRecord(const ring::Record &record, uint64_t payloa
     return std::nullopt;
   if (row->memory && payloadBytes > record.length)
     return std::nullopt;
-  if (row->kind == PacketKind::DmaDescriptor && record.link >= device.activities)
+  if (row->kind == PacketKind::DmaDescriptor && record.link >= device.activities &&
+      (record.link != noLink || device.queues == 0))
+    return std::nullopt;
+  if (row->kind == PacketKind::Submit && record.value >= device.queues)
     return std::nullopt;
   bool transfer = row->kind == PacketKind::DmaDescriptor || row->kind == PacketKind::DmaCompletion;
   bool toDevice = record.flags & TransferToDevice, fromDevice = record.flags & TransferFromDevice;
@@ -119,11 +124,18 @@ std::optional<RingPacket> readRecord(const ring::Record &record, uint64_t payloa
   if (row->kind != PacketKind::Oracle)
     packet.flags &= uint8_t(~Failed);
   // Those whose content comes with the completion get their flags then; those that carry none have none.
-  bool contentNow = row->kind == PacketKind::MemoryWrite || row->kind == PacketKind::Expectation ||
-                    row->kind == PacketKind::DmaDescriptor || row->kind == PacketKind::DmaCompletion;
+  bool contentNow = row->kind == PacketKind::MemoryWrite || row->kind == PacketKind::Submit ||
+                    row->kind == PacketKind::Expectation || row->kind == PacketKind::DmaDescriptor ||
+                    row->kind == PacketKind::DmaCompletion;
   bool carries = !(row->kind == PacketKind::DmaDescriptor && fromDevice) &&
                  !(row->kind == PacketKind::DmaCompletion && toDevice);
-  if (contentNow && carries && !(record.hints & ring::SamePayload))
+  // Content that the device has yet to make, or to make anew, is not missing.
+  bool owned = (packet.flags & DeviceOwned) && !payloadBytes && carries && transfer;
+  if (!owned)
+    packet.flags &= uint8_t(~DeviceOwned);
+  if (owned)
+    packet.flags &= uint8_t(~(Truncated | NotCaptured));
+  else if (contentNow && carries && !(record.hints & ring::SamePayload))
     fixPayloadFlags(packet, extra, payloadBytes);
   else if (!contentNow || !carries)
     packet.flags &= uint8_t(~(Truncated | NotCaptured));

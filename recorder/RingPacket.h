@@ -10,9 +10,9 @@ namespace tapeback {
 
 /// What the collector knows of a device when it looks at its records.
 struct RingDevice {
-  uint16_t number = 0;             ///< On the tape.
-  llvm::ArrayRef<uint16_t> spaces; ///< Tape space ids by the program's number (1-based in records).
-  uint32_t activities = 0;         ///< Of its description.
+  uint16_t number = 0;                 ///< On the tape.
+  llvm::ArrayRef<uint16_t> spaces;     ///< Tape space ids by the program's number (1-based in records).
+  uint32_t activities = 0, queues = 0; ///< Of its description.
 };
 
 /// Kinds that a record may begin as an operation, or be as an event.

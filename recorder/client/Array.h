@@ -38,6 +38,7 @@ public:
     --used;
   }
   void clear() { used = 0; }
+  void truncate(size_t count) { used = count < used ? count : used; }
   size_t size() const { return used; }
   T &operator[](size_t index) { return items[index]; }
   const T &operator[](size_t index) const { return items[index]; }

@@ -21,6 +21,8 @@ bool Follower::attach(const capture::Table *newTable, const capture::Device *new
   tableSpaces.clear();
   values.clear();
   active.clear();
+  if (!queues.attach(table, device))
+    return false;
   if (!device)
     return true;
   const auto *names = capture::elements<capture::Name>(table, table->spaces);
@@ -41,6 +43,7 @@ bool Follower::attach(const capture::Table *newTable, const capture::Device *new
 
 void Follower::reset() {
   active.clear();
+  queues.reset();
   if (!device)
     return;
   const auto *registers =
@@ -92,18 +95,64 @@ void Follower::beforeWrite(tb_device &owner, uint32_t space, uint64_t offset, ui
     for (uint32_t i = 0; i < reg.starts.count; ++i)
       if (conditions[i].holds(values[index]) && (conditions[i].any || (conditions[i].mask & written)))
         start(owner, conditions[i].activity, values[index]);
+    if (queues.present())
+      queuesWritten(owner, reg);
+    const auto *resets = capture::elements<capture::Condition>(table, table->conditions) + reg.resets.first;
+    for (uint32_t i = 0; i < reg.resets.count; ++i)
+      if ((resets[i].any || (resets[i].mask & written)) && resets[i].holds(values[index]))
+        reset();
   });
 }
 
+uint64_t Follower::valueOf(uint32_t reg) const {
+  // Other devices' registers are none of ours.
+  return reg >= device->registers.first && reg - device->registers.first < values.size()
+             ? values[reg - device->registers.first]
+             : 0;
+}
+
+void Follower::queuesWritten(tb_device &owner, const capture::Register &reg) {
+  const auto *roles = capture::elements<capture::Role>(table, table->roles) + reg.roles.first;
+  const auto *registers = capture::elements<capture::Register>(table, table->registers);
+  for (uint32_t i = 0; i < reg.roles.count; ++i) {
+    const capture::Queue &queue = capture::elements<capture::Queue>(table, table->queues)[roles[i].queue];
+    if (roles[i].kind == capture::Role::Rewind) {
+      queues.rewound(roles[i].queue);
+    } else if (roles[i].kind == capture::Role::Doorbell) {
+      uint64_t base = valueOf(queue.base);
+      if (queue.baseHigh != capture::none && registers[queue.base].width < 8)
+        base |= valueOf(queue.baseHigh) << (8 * registers[queue.base].width);
+      queues.rung(owner, roles[i].queue, base, valueOf(queue.size), valueOf(queue.doorbell));
+    }
+  }
+}
+
+void Follower::queuesRead(tb_device &owner, const capture::Register &reg, uint32_t index, uint64_t value) {
+  const auto *roles = capture::elements<capture::Role>(table, table->roles) + reg.roles.first;
+  for (uint32_t i = 0; i < reg.roles.count; ++i) {
+    const capture::Queue &queue = capture::elements<capture::Queue>(table, table->queues)[roles[i].queue];
+    switch (roles[i].kind) {
+    case capture::Role::Head: queues.sawHead(owner, roles[i].queue, valueOf(queue.size), value); break;
+    case capture::Role::Done: queues.sawDone(owner, roles[i].queue, reg.width, value); break;
+    case capture::Role::Config: values[index] = value; break; // What the device made of what was written.
+    default: break;
+    }
+  }
+  const auto *idle = capture::elements<capture::Condition>(table, table->conditions) + reg.idle.first;
+  for (uint32_t i = 0; i < reg.idle.count; ++i)
+    if (idle[i].holds(value)) {
+      queues.sawIdle(owner);
+      break;
+    }
+}
+
 void Follower::start(tb_device &owner, uint32_t activityIndex, uint64_t value) {
+  if (activityIndex == capture::none)
+    return; // A hostile table.
   const capture::Activity &activity =
       capture::elements<capture::Activity>(table, table->activities)[activityIndex];
   const auto *transfers =
       capture::elements<capture::Transfer>(table, table->transfers) + activity.transfers.first;
-  auto valueOf = [&](uint32_t reg) -> uint64_t {
-    uint32_t index = reg - device->registers.first;
-    return reg >= device->registers.first && index < values.size() ? values[index] : 0;
-  };
   for (uint32_t i = 0; i < activity.transfers.count; ++i) {
     const capture::Transfer &transfer = transfers[i];
     if (!transfer.when.holds(value))
@@ -141,9 +190,9 @@ void Follower::complete(tb_device &owner, const Active &transfer) {
 }
 
 void Follower::afterRead(tb_device &owner, uint32_t space, uint64_t offset, uint32_t width, uint64_t value) {
-  if (active.size() == 0)
+  if (active.size() == 0 && !queues.present())
     return;
-  overlapping(space, offset, width, [&](const capture::Register &reg, uint32_t, int shift) {
+  overlapping(space, offset, width, [&](const capture::Register &reg, uint32_t index, int shift) {
     uint64_t seen = moved(onesOf(width), shift) & onesOf(reg.width);
     uint64_t inPlace = moved(value & onesOf(width), shift) & seen;
     const auto *conditions = capture::elements<capture::Condition>(table, table->conditions) + reg.done.first;
@@ -160,6 +209,8 @@ void Follower::afterRead(tb_device &owner, uint32_t space, uint64_t offset, uint
         active.erase(at);
       }
     }
+    if (queues.present() && seen == onesOf(reg.width))
+      queuesRead(owner, reg, index, inPlace);
   });
 }
 
@@ -187,7 +238,7 @@ Follower::Look Follower::look(uint32_t space, uint64_t offset, uint32_t width, u
   return result;
 }
 
-void Follower::acquired(tb_device &owner, uint64_t iova, uint64_t length) {
+void Follower::acquired(tb_device &owner, uint64_t iova, uint64_t length, const void *content) {
   for (size_t at = 0; at < active.size();) {
     const Active &transfer = active[at];
     bool covered = !transfer.toDevice && transfer.address >= iova && transfer.length <= length &&
@@ -199,6 +250,32 @@ void Follower::acquired(tb_device &owner, uint64_t iova, uint64_t length) {
     complete(owner, transfer);
     active.erase(at);
   }
+  if (!queues.present() || !content)
+    return;
+  queues.sawMemory(owner, iova, content, length);
+  queues.acquired(owner, iova, length);
+}
+
+bool Follower::sawMemory(tb_device &owner, uint64_t iova, const void *content, uint64_t length) {
+  return queues.present() && queues.sawMemory(owner, iova, content, length);
+}
+void Follower::mapped(uint64_t iova, uint64_t size, uint64_t known) {
+  queues.mapped(iova, size, known);
+}
+void Follower::unmapped(uint64_t iova) {
+  queues.unmapped(iova);
+}
+void Follower::stored(uint64_t iova, const void *content, uint64_t length, bool captured) {
+  if (queues.present())
+    queues.stored(iova, static_cast<const uint8_t *>(content), length, captured);
+}
+void Follower::published(tb_device &owner, uint64_t iova, uint64_t length) {
+  const Region *region = findRegion(&owner, iova, length);
+  const uint8_t *content = region && region->host ? region->host + (iova - region->iova) : nullptr;
+  stored(iova, content, length, content && length <= session().producer.captureLimit());
+}
+void Follower::closed() {
+  (void)queues.attach(nullptr, nullptr); // Gives back the memory it used; cannot fail without a table.
 }
 
 } // namespace tapeback::client

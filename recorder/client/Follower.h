@@ -3,6 +3,7 @@
 #pragma once
 
 #include "recorder/client/Array.h"
+#include "recorder/client/Queues.h"
 #include "recorder/ring/CaptureTable.h"
 #include <cstdint>
 
@@ -29,8 +30,20 @@ public:
   enum class Look { Nothing, Waiting, Ended };
   Look look(uint32_t space, uint64_t offset, uint32_t width, uint64_t value, uint64_t &mask,
             uint64_t &expected) const;
-  /// After an acquire: the transfers that it covers are done.
-  void acquired(tb_device &owner, uint64_t iova, uint64_t length);
+  /// After an acquire: the transfers that it covers are done, and what fences in it say. `content` is what
+  /// the host saw; null: it was not looked at.
+  void acquired(tb_device &owner, uint64_t iova, uint64_t length, const void *content);
+  /// After a look at memory: what fences in it say. True if there is one that was not seen before.
+  bool sawMemory(tb_device &owner, uint64_t iova, const void *content, uint64_t length);
+  /// Memory of the device came (the tape has its first `known` bytes as zero), went, or was stored to through
+  /// the API (`captured`: the tape has it).
+  void mapped(uint64_t iova, uint64_t size, uint64_t known);
+  void unmapped(uint64_t iova);
+  void stored(uint64_t iova, const void *content, uint64_t length, bool captured);
+  /// The same for what the host stored through its pointer and said so.
+  void published(tb_device &owner, uint64_t iova, uint64_t length);
+  void closed();
+  bool hasQueues() const { return queues.present(); }
 
 private:
   struct Active {
@@ -41,6 +54,9 @@ private:
   /// Transfers that were started and never seen to end are forgotten beyond this many, the oldest first.
   static constexpr size_t maxActive = 1024;
 
+  void queuesWritten(tb_device &owner, const capture::Register &reg);
+  void queuesRead(tb_device &owner, const capture::Register &reg, uint32_t index, uint64_t value);
+  uint64_t valueOf(uint32_t reg) const;
   void start(tb_device &owner, uint32_t activity, uint64_t value);
   void complete(tb_device &owner, const Active &active);
   /// Calls visit(register, index, shift) for each register that [offset, offset + width) of `space` touches;
@@ -53,6 +69,7 @@ private:
   Array<uint32_t> tableSpaces; ///< By the target's space: the table's index, or noSpace.
   Array<uint64_t> values;      ///< By register of the device: last value written.
   Array<Active> active;
+  Queues queues;
 };
 
 } // namespace tapeback::client

@@ -70,6 +70,7 @@ int tb_alloc(tb_device *device, size_t size, size_t alignment, uint64_t *iova, v
   int code = device->regions.push(region) ? zero(device, region) : fail(TB_E_NO_MEMORY, "out of memory");
   if (code != TB_OK)
     return code;
+  device->follower.mapped(region.iova, region.size, session().producer.captureLimit());
   *iova = region.iova;
   if (pointer)
     *pointer = region.host;
@@ -92,6 +93,7 @@ int tb_free(tb_device *device, uint64_t iova) {
     tapeback_backend_failure failure;
     int status = session().backend->unmap(device->target, iova, &failure);
     device->regions.erase(i);
+    device->follower.unmapped(iova);
     return operation.finish(status, failure);
   }
   return fail(TB_E_USAGE, "tb_free: 0x%llx was not allocated by tb_alloc", (unsigned long long)iova);
@@ -124,7 +126,10 @@ int tb_mem_read(tb_device *device, uint64_t iova, void *out, size_t size) {
   int status = copyFromMemory(device, iova, out, size, &failure);
   if (status != TAPEBACK_BACKEND_OK)
     return operation.finish(status, failure);
+  ring::Producer::Group group(session().producer);
   operation.complete(Completion::Done, 0, 0, out, size);
+  if (operation.sequence())
+    device->follower.sawMemory(*device, iova, out, size);
   return TB_OK;
 }
 
@@ -143,7 +148,10 @@ int tb_mem_write(tb_device *device, uint64_t iova, const void *in, size_t size) 
   operation.record.length = size;
   operation.issue(in, size);
   tapeback_backend_failure failure;
-  return operation.finish(copyToMemory(device, iova, in, size, &failure), failure);
+  int status = copyToMemory(device, iova, in, size, &failure);
+  if (operation.sequence())
+    device->follower.stored(iova, in, size, size <= session().producer.captureLimit());
+  return operation.finish(status, failure);
 }
 
 /// A look at a fence. What the device wrote before the fence is visible after the load that saw it.
@@ -213,8 +221,11 @@ int tb_wait_mem(tb_device *device, uint64_t iova, unsigned width, uint64_t mask,
       code = operation.finish(status, failure, last);
       break;
     }
+    ring::Producer::Group group(session().producer);
     operation.complete(holds ? Completion::Done : Completion::TimedOut, last, count);
     rememberRead(device->id, operation.sequence(), last);
+    if (operation.sequence())
+      device->follower.sawMemory(*device, iova, &last, width);
     code = holds ? TB_OK : fail(TB_E_TIMEOUT, "tb_wait_mem: still 0x%llx", (unsigned long long)last);
     break;
   }
@@ -261,7 +272,7 @@ int acquire(tb_device *device, uint64_t iova, void *copy, size_t size, uint64_t 
   } else {
     ring::Producer::Group group(session().producer);
     operation.complete(Completion::Done, 0, 0, content, size);
-    device->follower.acquired(*device, iova, size);
+    device->follower.acquired(*device, iova, size, operation.sequence() ? content : nullptr);
   }
   free(own);
   if (sequence)
@@ -287,6 +298,8 @@ int tb_publish(tb_device *device, uint64_t iova, size_t size) {
   record.address = iova;
   record.length = size;
   eventWithMemory(device, record);
+  if (device->follower.hasQueues())
+    device->follower.published(*device, iova, size);
   return TB_OK;
 }
 

@@ -265,6 +265,7 @@ int tb_close(tb_device *device) {
   session().backend->close(device->target);
   device->target = nullptr;
   device->regions.clear();
+  device->follower.closed();
   return TB_OK;
 }
 

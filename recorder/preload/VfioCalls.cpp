@@ -104,6 +104,7 @@ void recordMap(tb_device &device, const Mapping &mapping) {
   operation.complete(Completion::Done);
   // Without memory for the entry, what the device reads there is recorded as not captured.
   (void)device.regions.push({mapping.iova, mapping.size, mapping.host});
+  device.follower.mapped(mapping.iova, mapping.size, 0);
 }
 
 void recordUnmap(tb_device &device, uint64_t iova, uint64_t size) {
@@ -121,6 +122,7 @@ void recordUnmap(tb_device &device, uint64_t iova, uint64_t size) {
     operation.issue();
     operation.complete(Completion::Done);
     device.regions.erase(i);
+    device.follower.unmapped(region.iova);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "recorder/ring/CaptureTable.h"
+#include <initializer_list>
 
 namespace tapeback::capture {
 
@@ -25,12 +26,78 @@ static bool validRegisters(const Table *table) {
   for (uint32_t i = 0; i < table->registers.count; ++i)
     if (registers[i].space >= table->spaces.count || !validWidth(registers[i].width) ||
         !rangeFits(registers[i].starts, table->conditions) ||
-        !rangeFits(registers[i].done, table->conditions))
+        !rangeFits(registers[i].done, table->conditions) ||
+        !rangeFits(registers[i].idle, table->conditions) ||
+        !rangeFits(registers[i].resets, table->conditions) || !rangeFits(registers[i].roles, table->roles))
       return false;
   const Condition *conditions = elements<Condition>(table, table->conditions);
   for (uint32_t i = 0; i < table->conditions.count; ++i)
-    if (conditions[i].activity >= table->activities.count)
+    if (conditions[i].activity != none && conditions[i].activity >= table->activities.count)
       return false;
+  const Role *roles = elements<Role>(table, table->roles);
+  for (uint32_t i = 0; i < table->roles.count; ++i)
+    if (roles[i].kind > Role::Rewind || roles[i].queue >= table->queues.count)
+      return false;
+  return true;
+}
+
+static bool validField(const Field &field, uint32_t entryBytes) {
+  if (!field.present())
+    return true;
+  return validWidth(field.width) && field.offset <= entryBytes && field.width <= entryBytes - field.offset &&
+         field.low < 8 * field.width && field.bits >= 1 && field.bits <= 8 * field.width - field.low;
+}
+
+/// Forms belong to one layout and transfers to one form, in order: the checks cost no more than the table is
+/// long.
+static bool validForm(const Table *table, const Form &form, uint32_t entryBytes, uint32_t &nextTransfer) {
+  if (form.transfers.first != nextTransfer || !rangeFits(form.transfers, table->entryTransfers) ||
+      !validField(form.fenceAddress, entryBytes) || !validField(form.fenceValue, entryBytes) ||
+      !validField(form.chain, entryBytes) || !validField(form.last.field, entryBytes) ||
+      form.fenceAddress.present() != form.fenceValue.present() ||
+      (form.chain.present() && form.chainLayout >= table->layouts.count))
+    return false;
+  nextTransfer += form.transfers.count;
+  const EntryTransfer *transfers =
+      elements<EntryTransfer>(table, table->entryTransfers) + form.transfers.first;
+  for (uint32_t i = 0; i < form.transfers.count; ++i) {
+    const EntryTransfer &transfer = transfers[i];
+    for (const Field *field : {&transfer.when.field, &transfer.host, &transfer.rowBytes, &transfer.rows,
+                               &transfer.hostStride, &transfer.deviceAddress, &transfer.deviceStride})
+      if (!validField(*field, entryBytes))
+        return false;
+    if (!transfer.host.present() || !transfer.rowBytes.present())
+      return false;
+  }
+  return true;
+}
+
+static bool validQueues(const Table *table) {
+  const Layout *layouts = elements<Layout>(table, table->layouts);
+  const Form *forms = elements<Form>(table, table->forms);
+  uint32_t next = 0, nextTransfer = 0;
+  for (uint32_t i = 0; i < table->layouts.count; ++i) {
+    const Layout &layout = layouts[i];
+    if (layout.size == 0 || layout.size > maxEntryBytes || !validField(layout.opcode, layout.size) ||
+        layout.forms.first != next || !rangeFits(layout.forms, table->forms))
+      return false;
+    next += layout.forms.count;
+    for (uint32_t f = 0; f < layout.forms.count; ++f)
+      if (!validForm(table, forms[layout.forms.first + f], layout.size, nextTransfer))
+        return false;
+  }
+  const Queue *queues = elements<Queue>(table, table->queues);
+  for (uint32_t i = 0; i < table->queues.count; ++i) {
+    const Queue &queue = queues[i];
+    for (uint32_t reg : {queue.base, queue.size, queue.doorbell})
+      if (reg >= table->registers.count)
+        return false;
+    for (uint32_t reg : {queue.baseHigh, queue.head, queue.done})
+      if (reg != none && reg >= table->registers.count)
+        return false;
+    if (queue.layout >= table->layouts.count)
+      return false;
+  }
   return true;
 }
 
@@ -53,7 +120,8 @@ static bool validDevices(const Table *table) {
     const Device &device = devices[i];
     if (!textEnds(device.alias, nameBytes) || !textEnds(device.uri, uriBytes) ||
         !rangeFits(device.registers, table->registers) || !rangeFits(device.activities, table->activities) ||
-        !rangeFits(device.counters, table->counters) || !rangeFits(device.fingerprints, table->fingerprints))
+        !rangeFits(device.counters, table->counters) ||
+        !rangeFits(device.fingerprints, table->fingerprints) || !rangeFits(device.queues, table->queues))
       return false;
   }
   return true;
@@ -67,7 +135,10 @@ bool validTable(const Table *table, uint64_t bytes) {
   if (!sectionFits<Device>(table->devices, bytes) || !sectionFits<Name>(table->spaces, bytes) ||
       !sectionFits<Register>(table->registers, bytes) || !sectionFits<Condition>(table->conditions, bytes) ||
       !sectionFits<Activity>(table->activities, bytes) || !sectionFits<Transfer>(table->transfers, bytes) ||
-      !sectionFits<Counter>(table->counters, bytes) || !sectionFits<Fingerprint>(table->fingerprints, bytes))
+      !sectionFits<Counter>(table->counters, bytes) ||
+      !sectionFits<Fingerprint>(table->fingerprints, bytes) || !sectionFits<Role>(table->roles, bytes) ||
+      !sectionFits<Queue>(table->queues, bytes) || !sectionFits<Layout>(table->layouts, bytes) ||
+      !sectionFits<Form>(table->forms, bytes) || !sectionFits<EntryTransfer>(table->entryTransfers, bytes))
     return false;
   if (table->devices.count == 0 || table->devices.count > maxDevices)
     return false;
@@ -84,7 +155,7 @@ bool validTable(const Table *table, uint64_t bytes) {
   for (uint32_t i = 0; i < table->fingerprints.count; ++i)
     if (fingerprints[i].space >= table->spaces.count || !validWidth(fingerprints[i].width))
       return false;
-  return validRegisters(table) && validActivities(table) && validDevices(table);
+  return validRegisters(table) && validActivities(table) && validQueues(table) && validDevices(table);
 }
 
 } // namespace tapeback::capture

@@ -10,10 +10,12 @@
 
 namespace tapeback::capture {
 
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 constexpr size_t nameBytes = 64;  ///< With the terminating NUL.
 constexpr size_t uriBytes = 4104; ///< TargetUri allows 4,096.
 constexpr uint32_t maxDevices = 16;
+constexpr uint32_t none = ~uint32_t(0);  ///< No register, no layout.
+constexpr uint32_t maxEntryBytes = 4096; ///< Of an entry in host memory.
 
 /// Elements [first, first + count) of a section.
 struct Range {
@@ -29,12 +31,18 @@ struct Name {
 };
 /// What starts or ends an activity, or selects a transfer: any value, or (value & mask) == value.
 struct Condition {
-  uint32_t activity;
+  uint32_t activity; ///< Index into Table::activities; none where it is not about one.
   uint32_t any;
   uint64_t mask, value;
   bool holds(uint64_t v) const { return any || (v & mask) == value; }
 };
-/// A register that an activity refers to. A device's registers are sorted by (space, offset).
+/// What a register is to a queue.
+struct Role {
+  enum Kind : uint32_t { Config, Doorbell, Head, Done, Rewind };
+  uint32_t kind;
+  uint32_t queue; ///< Index into Table::queues; Config: unused.
+};
+/// A register that an activity or a queue refers to. A device's registers are sorted by (space, offset).
 struct Register {
   uint64_t offset;
   uint64_t reset;
@@ -42,6 +50,9 @@ struct Register {
   uint32_t width;
   Range starts; ///< Conditions on a write.
   Range done;   ///< Conditions on a read or poll.
+  Range idle;   ///< Conditions on a read: all queues are drained.
+  Range resets; ///< Conditions on a write: the device forgets all.
+  Range roles;
 };
 struct Transfer {
   Condition when; ///< On the starting register's value.
@@ -53,6 +64,44 @@ struct Activity {
   uint32_t reserved;
   Range transfers;
 };
+
+/// A number in an entry: bits [low, low + bits) of the little-endian word of `width` bytes at `offset`.
+/// width 0: there is no such field.
+struct Field {
+  uint32_t offset, width, low, bits;
+  bool present() const { return width != 0; }
+};
+struct FieldCondition {
+  Field field; ///< Absent: holds always.
+  uint64_t mask, value;
+};
+/// As tapeback::EntryTransfer.
+struct EntryTransfer {
+  FieldCondition when;
+  Field host, rowBytes, rows, hostStride, deviceAddress, deviceStride;
+  uint32_t toDevice, reserved;
+};
+/// As tapeback::EntryForm. A list's elements: at the address in `chain`, of `chainLayout`.
+struct Form {
+  uint64_t opcode;
+  Range transfers; ///< Of Table::entryTransfers.
+  Field fenceAddress, fenceValue;
+  Field chain;
+  FieldCondition last;
+  uint32_t chainLayout, chainLimit;
+};
+struct Layout {
+  uint32_t size; ///< Bytes, 1 to maxEntryBytes.
+  uint32_t reserved;
+  Field opcode; ///< Absent: the layout has one form.
+  Range forms;
+};
+struct Queue {
+  uint32_t index;                                      ///< In the description.
+  uint32_t base, baseHigh, size, head, doorbell, done; ///< Indices into Table::registers, or none.
+  uint32_t layout;
+};
+
 struct Counter {
   char name[nameBytes];
   uint32_t id; ///< In the description.
@@ -67,12 +116,18 @@ struct Fingerprint {
 struct Device {
   char alias[nameBytes];
   char uri[uriBytes];
-  Range registers, activities, counters, fingerprints;
+  Range registers, activities, counters, fingerprints, queues;
 };
+
+/// Bits of Table::evidence.
+enum Evidence : uint32_t { AtMarkers = 1 << 0, AtFences = 1 << 1 };
 
 struct Table {
   uint32_t version, bytes;
   Section devices, spaces, registers, conditions, activities, transfers, counters, fingerprints;
+  Section roles, queues, layouts, forms, entryTransfers;
+  uint32_t evidence, reserved; ///< Evidence: when the client reads counters and clocks by itself.
+  uint64_t evidencePeriodNs;   ///< And at least so often while the device is used; 0: not.
 };
 
 template <typename T>
