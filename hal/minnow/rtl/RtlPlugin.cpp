@@ -199,6 +199,6 @@ const tapeback_model table = {
 } // namespace
 } // namespace tapeback::minnow
 
-extern "C" const tapeback_model *tapeback_model_entry(uint32_t host_abi_major) {
-  return host_abi_major == TAPEBACK_MODEL_ABI_MAJOR ? &tapeback::minnow::table : nullptr;
+extern "C" const tapeback_model *tapeback_model_entry(uint32_t hostAbiMajor) {
+  return hostAbiMajor == TAPEBACK_MODEL_ABI_MAJOR ? &tapeback::minnow::table : nullptr;
 }
