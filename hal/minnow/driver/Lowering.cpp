@@ -146,7 +146,7 @@ private:
     uint32_t pixels = depthwise() ? cut.lines * cut.lineWidth : cut.lines;
     return cut.bytes() <= free && gemmRows <= maxDimension && k <= maxDimension &&
            cut.channels <= maxDimension && cut.sums(cut.rows, out.width) <= maxRows && pixels <= maxRows &&
-           layer.kernelHeight * layer.kernelWidth * in.channels <= maxRows &&
+           (depthwise() || layer.kernelHeight * layer.kernelWidth * in.channels <= maxRows) &&
            cut.channels / 8 <= MINNOW_MAX_CHAIN;
   }
 
@@ -295,9 +295,9 @@ private:
 
   bool add() {
     uint32_t lineBytes = out.width * out.channels;
-    uint32_t fitting = std::min(free / (4 * lineBytes), maxRows);
-    uint32_t rows = std::min(fitting, std::max(divideUp(out.height, 2), 1u));
-    if (rows == 0 || lineBytes > maxRows)
+    uint32_t fitting = std::min(free / (4 * lineBytes), maxRows / out.width);
+    uint32_t rows = std::min(fitting, divideUp(out.height, 2));
+    if (rows == 0 || out.channels > maxRows)
       return false;
     const uint32_t buffers[2] = {reserve(2 * rows * lineBytes), reserve(2 * rows * lineBytes)};
     uint32_t count = divideUp(out.height, rows);
@@ -311,10 +311,11 @@ private:
       tile.load.push_back(transfer(MINNOW_DMA_LOAD, pixel(secondBase, second, row, 0), b, lineBytes, lines,
                                    second.paddedWidth() * in.channels, lineBytes));
       endLoad(tile, index);
+      uint32_t pixels = lines * out.width, channels = out.channels;
       tile.compute.push_back(
-          minnow_vadd(MINNOW_VADD8, a, b, a, lines, lineBytes, lineBytes, lineBytes, lineBytes, 0));
+          minnow_vadd(MINNOW_VADD8, a, b, a, pixels, channels, channels, channels, channels, 0));
       if (layer.relu)
-        tile.compute.push_back(minnow_relu8(a, a, lines, lineBytes, lineBytes, lineBytes));
+        tile.compute.push_back(minnow_relu8(a, a, pixels, channels, channels, channels));
       tile.compute.push_back(transfer(MINNOW_DMA_STORE, pixel(outputBase, out, row, 0), a, lineBytes, lines,
                                       out.paddedWidth() * out.channels, lineBytes));
       // The result lies in the buffer itself.

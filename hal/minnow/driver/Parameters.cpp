@@ -10,11 +10,12 @@ namespace {
 /// Sums are mapped so that the largest would become this: what lies above 127 saturates.
 constexpr uint64_t calibrationPeak = 150;
 
-/// The largest multiplier below 2³¹ (with its shift) that maps `peak` to calibrationPeak.
-void calibrate(LayerParameters &parameters, const std::vector<int32_t> &sums) {
-  uint64_t peak = 1;
+/// The largest multiplier below 2³¹ (with its shift) that maps the largest sum to calibrationPeak.
+void calibrate(LayerParameters &parameters, const std::vector<int32_t> &sums, bool relu) {
+  int64_t largest = 1;
   for (int32_t sum : sums)
-    peak = std::max<uint64_t>(peak, uint64_t(std::abs(int64_t(sum))));
+    largest = std::max(largest, relu ? int64_t(sum) : std::abs(int64_t(sum)));
+  auto peak = uint64_t(largest);
   uint32_t shift = 0;
   while (shift < 40 && (calibrationPeak << (shift + 1)) / peak < (uint64_t(1) << 31))
     ++shift;
@@ -68,7 +69,7 @@ NetworkParameters makeParameters(const Network &network, uint64_t seed) {
     if (layer.kind == LayerKind::Convolution || layer.kind == LayerKind::Depthwise)
       drawWeights(own, network, layer, random);
     if (layer.kind != LayerKind::Add)
-      calibrate(own, sumsOf(network, layer, own, input));
+      calibrate(own, sumsOf(network, layer, own, input), layer.relu);
     activations[layer.output] = outputOf(network, layer, own, input, activations[layer.second]);
     parameters.layers.push_back(std::move(own));
   }
