@@ -21,8 +21,8 @@ namespace tapeback {
 // The structures below are read and written as they lie in memory; everything on tape is little-endian.
 static_assert(std::endian::native == std::endian::little, "a big-endian host needs byte swapping here");
 
-constexpr uint16_t tapeFormatVersion = 1; ///< What the writer writes.
-constexpr uint16_t tapeReaderVersion = 1; ///< Tapes whose minimum reader version is higher are refused.
+constexpr uint16_t tapeFormatVersion = 2; ///< What the writer writes.
+constexpr uint16_t tapeReaderVersion = 2; ///< Tapes whose minimum reader version is higher are refused.
 
 /// Like PNG's: not text, and damaged visibly by a transfer that changes line ends or strips the eighth bit.
 constexpr std::array<uint8_t, 8> fileMagic = {0x89, 'T', 'A', 'P', 'E', '\r', '\n', 0x1a};

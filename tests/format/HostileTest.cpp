@@ -121,7 +121,7 @@ TEST_CASE("forging without a change changes nothing") {
 TEST_CASE("versions, magic and ends") {
   const Specimen specimen;
   ForgedTape tape = specimen.forge();
-  tape.header.minimumReader = 2;
+  tape.header.minimumReader = tapeReaderVersion + 1;
   const Bytes newer = tape.assemble();
   MemoryFile file(newer);
   const Failure failure = toFailure(TapeReader::open(file.path()).takeError());

@@ -219,7 +219,7 @@ TEST_CASE("tables, manifest and identity come back") {
   REQUIRE(reader->clocks().size() == 2);
   CHECK(reader->clocks()[0].name == "host-monotonic");
   CHECK(reader->clocks()[1].ticksPerSecond == 100);
-  CHECK(reader->formatVersion() == 1);
+  CHECK(reader->formatVersion() == 2);
   CHECK(reader->tapeId() != std::array<uint8_t, 16>{});
   CHECK(reader->createdNs() > 1'700'000'000'000'000'000);
 }

@@ -1,6 +1,7 @@
 #include "tests/tools/SampleTape.h"
 #include "format/Failure.h"
 #include "format/TapeWriter.h"
+#include "hal/minnow/driver/Commands.h"
 #include "tests/support/RunProgram.h"
 #include <stdexcept>
 #include <vector>
@@ -32,8 +33,9 @@ public:
     device.targetUri = "model:edu";
     device.identity = {{"vendor", "0x1234"}};
     if (options.description) {
-      device.description = readWholeFile(TAPEBACK_SOURCE_DIR "/hal/edu/edu.yaml");
-      device.descriptionName = "edu";
+      device.descriptionName = options.commands ? "minnow" : "edu";
+      device.description = readWholeFile(TAPEBACK_SOURCE_DIR "/hal/" + device.descriptionName + "/" +
+                                         device.descriptionName + ".yaml");
     }
     must(writer->addDevice(device));
     bar0 = must(writer->addSpace("bar0"));
@@ -50,6 +52,8 @@ public:
       add(PacketKind::Loss, uint64_t(LossCause::RingFull), 12, 0);
     if (options.unknownKind)
       add(PacketKind(200), 0x123, 0x456, 4);
+    if (options.commands)
+      commands();
     pendingRead();
     add(PacketKind::Close, 0, 0, 0);
     Outcome outcome;
@@ -115,6 +119,35 @@ private:
     check.link = samplePacket(i, 2);
     bool fails = options.failing && i + 1 == options.operations;
     add(PacketKind::Oracle, 0, fails ? 0x80 : 0x81, 0, check, "liveness", fails ? Failed : 0);
+  }
+
+  void submit(uint64_t queue, uint64_t before, const minnow_command &command) {
+    PacketExtra extra;
+    extra.length = sizeof command;
+    extra.count = before;
+    extra.payload = must(writer->blob(ArrayRef(reinterpret_cast<const uint8_t *>(&command), sizeof command)));
+    add(PacketKind::Submit, 0x8000 + 64 * before, queue, 0, extra);
+  }
+
+  void commands() {
+    must(writer->endWindow(true));
+    add(PacketKind::Marker, 0, 0, 0, {}, "commands");
+    submit(0, 0, minnow_dma(MINNOW_DMA_LOAD, 0x1000, 0x40, 8, 2, 32, 8));
+    PacketExtra rows;
+    rows.length = 16;
+    rows.count = 2;
+    rows.expected = 32;
+    rows.payload = must(writer->blob(std::vector<uint8_t>(16, 0x5a)));
+    add(PacketKind::MemoryWrite, 0x1000, 0, 0, rows);
+    add(PacketKind::DmaDescriptor, 0x1000, 0x40, 0, rows, {}, TransferToDevice);
+    submit(0, 1, minnow_gemm(0x40, 0x80, 0xc0, 8, 16, 24, 24, 16, 64, MINNOW_ACCUMULATE));
+    submit(0, 2, minnow_fence(0x2000, 7, MINNOW_INTERRUPT));
+    submit(1, 0, minnow_make(0x7f, 0));
+    PacketExtra completion = rows;
+    completion.payload = {};
+    completion.link = sampleCommands(options) + 3;
+    add(PacketKind::DmaCompletion, 0x1000, 0, 0, completion);
+    add(PacketKind::DmaCompletion, 0x1000, 1, 0, completion);
   }
 
   void pendingRead() {

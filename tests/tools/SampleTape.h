@@ -7,10 +7,12 @@
 namespace tapeback::test {
 
 struct SampleOptions {
-  unsigned operations = 3;  ///< Windows "op" with a handful of packets each.
-  bool description = true;  ///< The device carries edu's description.
-  bool failing = true;      ///< The last operation's check fails.
-  bool loss = false;        ///< A Loss packet of 12 in the middle.
+  unsigned operations = 3; ///< Windows "op" with a handful of packets each.
+  bool description = true; ///< The device carries edu's description.
+  bool failing = true;     ///< The last operation's check fails.
+  bool loss = false;       ///< A Loss packet of 12 in the middle.
+  bool commands =
+      false; ///< Minnow's description instead of edu's, and a window with what a doorbell hands over.
   bool unknownKind = false; ///< A packet of a kind that this version does not know.
 };
 
@@ -19,6 +21,13 @@ struct SampleOptions {
 constexpr uint64_t sampleHead = 2, samplePerOperation = 9;
 constexpr uint64_t samplePacket(uint64_t operation, uint64_t step) {
   return sampleHead + operation * samplePerOperation + step;
+}
+
+/// With `commands`, after the operations: marker "commands", then for queue 0 a DMA_LOAD with its MemoryWrite
+/// and DmaDescriptor in rows, a GEMM, a FENCE, and for queue 1 an entry of opcode 0x7f; the completion of the
+/// load, once and again.
+constexpr uint64_t sampleCommands(const SampleOptions &options) {
+  return samplePacket(options.operations, options.loss ? 1 : 0) + (options.unknownKind ? 1 : 0);
 }
 
 /// Writes it; throws std::runtime_error if the writer refuses. Returns what finish() said.

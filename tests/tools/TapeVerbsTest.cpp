@@ -78,7 +78,7 @@ TEST_CASE("info says what is on the tape") {
   CHECK(info.text("root") == toHex(sample.summary.root));
   CHECK(info.number("packets") == int64_t(sample.summary.packets));
   CHECK(info.number("windows") == int64_t(sample.summary.windows));
-  CHECK(info.number("format_version") == 1);
+  CHECK(info.number("format_version") == 2);
   CHECK(info.number("file_bytes") == int64_t(readWholeFile(sample.path()).size()));
   CHECK(info.number("failed_checks") == 1);
   CHECK(info.number("pending") == 1);
@@ -481,4 +481,68 @@ TEST_CASE("memory does not grow with the tape") {
     CHECK(after < before + packets * 48 / 2);
 #endif
   }
+}
+
+TEST_CASE("commands are told by name: dump and info") {
+  SampleOptions options;
+  options.commands = true;
+  Sample sample(options);
+  const uint64_t first = sampleCommands(options);
+  RunResult text = runTapeback({"dump", sample.path(), "--range", "@commands"});
+  CHECK_MESSAGE(text.exited(0), text);
+  const std::string load = "p" + std::to_string(first + 3);
+  for (const std::string &wanted :
+       {std::string(
+            "q0 #0 DMA_LOAD host=0x1000 spad=0x40 row_bytes=8 rows=2 host_stride=32 spad_stride=8 at 0x8000"),
+        std::string("0x1000, 16 bytes in 2 rows 32 apart"),
+        std::string("to device 0x40 from 0x1000, 16 bytes in 2 rows 32 apart"),
+        std::string(
+            "q0 #1 GEMM m=8 n=16 k=24 a=0x40 b=0x80 c=0xc0 lda=24 ldb=16 ldc=64 accumulate at 0x8040"),
+        std::string("q0 #2 FENCE host=0x2000 value=0x7 interrupt at 0x8080"),
+        std::string("q1 #0 opcode 0x7f at 0x8000"), "of " + load + ": 0x1000",
+        "of " + load + ", once more: 0x1000"})
+    CHECK_MESSAGE(StringRef(text.out).contains(wanted), wanted << " in\n" << text.out);
+
+  JsonResult gemm = runJson({"dump", sample.path(), "--range", "p" + std::to_string(first + 4)});
+  json::Object packet = firstPacket(gemm);
+  CHECK(packet.getString("command") == "GEMM");
+  CHECK(packet.getString("queue_name") == "q0");
+  CHECK(packet.getObject("operands")->getInteger("k") == 24);
+  CHECK(packet.getObject("operands")->getString("c") == "0xc0");
+
+  JsonResult info = runJson({"info", sample.path()});
+  const json::Array *commands = info.object.getArray("commands");
+  REQUIRE(commands);
+  std::string counted;
+  for (const json::Value &command : *commands)
+    counted += (*command.getAsObject()->getString("command") + "=" +
+                std::to_string(*command.getAsObject()->getInteger("count")) + " ")
+                   .str();
+  CHECK(counted == "DMA_LOAD=1 FENCE=1 GEMM=1 unknown=1 ");
+  RunResult said = runTapeback({"info", sample.path()});
+  CHECK(StringRef(said.out).contains("commands  DMA_LOAD          1\n"));
+  CHECK(!StringRef(runTapeback({"info", sample.path(), "--quick"}).out).contains("DMA_LOAD"));
+  // Without a description they are numbers.
+  options.description = false;
+  Sample plain(options);
+  CHECK(StringRef(runTapeback({"dump", plain.path()}).out).contains("queue 1 #0: 0x8000, 64 bytes"));
+  CHECK(StringRef(runTapeback({"info", plain.path()}).out).contains("commands  unknown           4\n"));
+}
+
+TEST_CASE("device show tells of queues and their commands") {
+  RunResult text = runTapeback({"device", "show", "minnow"});
+  CHECK_MESSAGE(text.exited(0), text);
+  for (const char *wanted :
+       {"q1: Q1_SIZE entries (command) at Q1_BASE_LO, Q1_BASE_HI; handed over by Q1_DOORBELL",
+        "all are drained when STATUS & 0x80000004 == 0x4", "GEMM (0x10): tag m n k a b c",
+        "moves rows rows of row_bytes bytes to the device, from host to spad in window scratchpad",
+        "goes on with descriptors from next, at most 256", "writes value to host when all before it is done",
+        "scratchpad: 65536 bytes at 0x0, through DBG_ADDR and DBG_DATA while CONTROL & 0x1 == 0x0 or STATUS",
+        "READ_BURSTS      bursts, data-movement, 16 bits\n"})
+    CHECK_MESSAGE(StringRef(text.out).contains(wanted), wanted << " in\n" << text.out);
+  JsonResult show = runJson({"device", "show", "minnow"});
+  CHECK(show.number("queue_count") == 2);
+  CHECK(show.object.getArray("queues")->size() == 2);
+  CHECK(show.object.getArray("layouts")->size() == 2);
+  CHECK((*show.object.getArray("queues"))[1].getAsObject()->getString("doorbell") == "Q1_DOORBELL");
 }

@@ -16,10 +16,11 @@ constexpr VerbHelp deviceHelp = {
     "device",
     "Check or show a device description",
     "check|show DESCRIPTION [--register NAME] [--json]",
-    "DESCRIPTION is a YAML file, or the name of an installed description (edu). `check` parses it and says\n"
-    "where it is wrong, with line and column. `show` lists registers, fields, activities, memory windows "
-    "and\n"
-    "what a replay does with each register. hal/description/README.md has every key.\n",
+    "DESCRIPTION is a YAML file, or the name of an installed description (edu, minnow). `check` parses it "
+    "and says\n"
+    "where it is wrong, with line and column. `show` lists registers, fields, activities, queues and their\n"
+    "commands, memory windows and what a replay does with each register. hal/description/README.md has every "
+    "key.\n",
     "  tapeback device check my-npu.yaml\n"
     "  tapeback device show edu\n"
     "  tapeback device show edu --register DMA_CMD\n",
@@ -61,6 +62,77 @@ void showRegister(raw_ostream &os, const RegisterDescription &reg) {
   }
 }
 
+void showForm(raw_ostream &os, const LayoutDescription &layout, const EntryForm &form,
+              const Description &description) {
+  os << "      " << form.name;
+  if (layout.opcode)
+    os << " (" << hex(form.opcode) << ")";
+  os << (form.fields.empty() ? "" : ":");
+  for (const EntryField &field : form.fields)
+    os << " " << field.name;
+  os << "\n";
+  auto name = [&](unsigned field) { return form.fields[field].name; };
+  for (const EntryTransfer &transfer : form.transfers) {
+    os << "          moves ";
+    if (transfer.rows)
+      os << name(*transfer.rows) << " rows of ";
+    os << name(transfer.rowBytes) << " bytes "
+       << (transfer.toDevice ? "to the device, from " : "from the device, to ") << name(transfer.hostAddress);
+    if (transfer.deviceAddress)
+      os << (transfer.toDevice ? " to " : " from ") << name(*transfer.deviceAddress);
+    os << (transfer.window.empty() ? "" : " in window " + transfer.window);
+    if (transfer.when)
+      os << " (if " << name(transfer.when->field) << " & " << hex(transfer.when->mask)
+         << " == " << hex(transfer.when->value) << ")";
+    os << "\n";
+  }
+  if (form.fence)
+    os << "          writes " << name(form.fence->value) << " to " << name(form.fence->address)
+       << " when all before it is done\n";
+  if (form.chain)
+    os << "          goes on with " << description.layouts[form.chain->layout].name << "s from "
+       << name(form.chain->address) << ", at most " << form.chain->limit << "\n";
+}
+
+void showQueues(raw_ostream &os, const Description &description) {
+  auto name = [&](unsigned reg) { return description.registers[reg].name; };
+  if (!description.queues.empty())
+    os << "\nqueues: rings of entries in host memory\n";
+  for (const QueueDescription &queue : description.queues) {
+    os << "  " << queue.name << ": " << name(queue.size) << " entries ("
+       << description.layouts[queue.layout].name << ") at " << name(queue.base)
+       << (queue.baseHigh ? ", " + name(*queue.baseHigh) : "") << "; handed over by " << name(queue.doorbell);
+    if (queue.head)
+      os << ", completed up to " << name(*queue.head);
+    if (queue.done)
+      os << ", counted in " << name(*queue.done);
+    os << "\n";
+  }
+  for (const RegisterCondition &idle : description.idle)
+    os << "  all are drained when " << conditionText(description, idle) << "\n";
+  for (const RegisterCondition &reset : description.resets)
+    os << "  all is forgotten when written " << conditionText(description, reset) << "\n";
+  if (!description.layouts.empty())
+    os << "\nentries: form, opcode, fields\n";
+  for (const LayoutDescription &layout : description.layouts) {
+    os << "  " << layout.name << ", " << layout.size << " bytes\n";
+    for (const EntryForm &form : layout.forms)
+      showForm(os, layout, form, description);
+  }
+}
+
+std::string visibility(const Description &description, const InternalWindow &window) {
+  if (!window.readBack.empty())
+    return ", read back through " + window.readBack;
+  if (!window.port)
+    return ", not visible without peek";
+  std::string text = ", through " + description.registers[window.port->address].name + " and " +
+                     description.registers[window.port->data].name;
+  for (const RegisterCondition &usable : window.port->usable)
+    text += (&usable == window.port->usable.data() ? " while " : " or ") + conditionText(description, usable);
+  return text;
+}
+
 void showText(raw_ostream &os, const Description &description) {
   os << description.name << (description.version.empty() ? "" : " version ") << description.version << "\n";
   if (!description.doc.empty())
@@ -84,16 +156,19 @@ void showText(raw_ostream &os, const Description &description) {
          << description.registers[transfer.deviceAddress].name
          << (transfer.window.empty() ? "" : " in window " + transfer.window) << "\n";
   }
+  showQueues(os, description);
   if (!description.windows.empty())
     os << "\nmemory inside the device\n";
   for (const InternalWindow &window : description.windows)
     os << "  " << window.name << ": " << window.size << " bytes at " << hex(window.base)
-       << (window.readBack.empty() ? ", not visible without peek" : ", read back through " + window.readBack)
-       << "\n";
+       << visibility(description, window) << "\n";
   for (const InterruptDescription &interrupt : description.interrupts)
     os << "\ninterrupt " << interrupt.vector << ": " << interrupt.name << "\n";
+  if (!description.counters.empty())
+    os << "\ncounters: name, unit, class, width\n";
   for (const CounterDescription &counter : description.counters)
-    os << "\ncounter " << counter.name << ": " << counter.unit << ", " << counter.cls << "\n";
+    os << "  " << left_justify(counter.name, 16) << " " << counter.unit << ", " << counter.cls << ", "
+       << counter.widthBits << " bits" << (counter.exact ? "" : ", a rate only across targets") << "\n";
   os << "\nrestore recipe: ";
   if (!description.hasRestore)
     os << "none, so no keyframe is restorable\n";
@@ -104,6 +179,59 @@ void showText(raw_ostream &os, const Description &description) {
                                                     : description.registers[step.reg].name);
     os << "\n";
   }
+}
+
+void layoutsJson(json::OStream &os, const Description &description) {
+  os.attributeArray("layouts", [&] {
+    for (const LayoutDescription &layout : description.layouts)
+      os.object([&] {
+        os.attribute("name", layout.name);
+        os.attribute("bytes", int64_t(layout.size));
+        os.attributeArray("forms", [&] {
+          for (const EntryForm &form : layout.forms)
+            os.object([&] {
+              os.attribute("name", form.name);
+              os.attribute("opcode", layout.opcode ? json::Value(hex(form.opcode)) : json::Value(nullptr));
+              os.attributeArray("fields", [&] {
+                for (const EntryField &field : form.fields)
+                  os.object([&] {
+                    os.attribute("name", field.name);
+                    os.attribute("offset", int64_t(field.offset));
+                    os.attribute("width", int64_t(field.width));
+                    os.attribute("low", int64_t(field.low));
+                    os.attribute("high", int64_t(field.high));
+                    os.attribute("signed", field.isSigned);
+                    os.attribute("address", field.address);
+                  });
+              });
+              os.attribute("transfers", uint64_t(form.transfers.size()));
+              os.attribute("fence", form.fence.has_value());
+              os.attribute("chain", form.chain ? json::Value(description.layouts[form.chain->layout].name)
+                                               : json::Value(nullptr));
+            });
+        });
+      });
+  });
+}
+
+void queuesJson(json::OStream &os, const Description &description) {
+  auto name = [&](std::optional<unsigned> reg) {
+    return reg ? json::Value(description.registers[*reg].name) : json::Value(nullptr);
+  };
+  os.attributeArray("queues", [&] {
+    for (const QueueDescription &queue : description.queues)
+      os.object([&] {
+        os.attribute("name", queue.name);
+        os.attribute("layout", description.layouts[queue.layout].name);
+        os.attribute("base", name(queue.base));
+        os.attribute("base_high", name(queue.baseHigh));
+        os.attribute("size", name(queue.size));
+        os.attribute("head", name(queue.head));
+        os.attribute("tail", name(queue.tail));
+        os.attribute("doorbell", name(queue.doorbell));
+        os.attribute("done", name(queue.done));
+      });
+  });
 }
 
 void registerJson(json::OStream &os, const RegisterDescription &reg) {
@@ -168,8 +296,16 @@ void activitiesJson(json::OStream &os, const Description &description) {
         os.attribute("bytes", window.size);
         os.attribute("read_back",
                      window.readBack.empty() ? json::Value(nullptr) : json::Value(window.readBack));
+        os.attribute("port", window.port ? json::Value(description.registers[window.port->data].name)
+                                         : json::Value(nullptr));
       });
   });
+}
+
+void partsJson(json::OStream &os, const Description &description) {
+  activitiesJson(os, description);
+  layoutsJson(os, description);
+  queuesJson(os, description);
 }
 
 } // namespace
@@ -220,16 +356,18 @@ int runDevice(ArrayRef<const char *> args) {
             registerJson(os, other);
       });
     if (action == "show" && !reg)
-      activitiesJson(os, *description);
+      partsJson(os, *description);
     os.attribute("register_count", uint64_t(description->registers.size()));
     os.attribute("activity_count", uint64_t(description->activities.size()));
+    os.attribute("queue_count", uint64_t(description->queues.size()));
+    os.attribute("counter_count", uint64_t(description->counters.size()));
     os.attribute("window_count", uint64_t(description->windows.size()));
     os.attribute("restore_recipe", description->hasRestore);
   } else if (action == "check") {
     outs() << text->name << ": good: " << description->name << ", " << description->registers.size()
            << " registers, " << description->activities.size() << " activities, "
-           << description->windows.size() << " memory windows, " << (description->hasRestore ? "a" : "no")
-           << " restore recipe\n";
+           << description->queues.size() << " queues, " << description->windows.size() << " memory windows, "
+           << (description->hasRestore ? "a" : "no") << " restore recipe\n";
   } else if (reg) {
     showRegister(outs(), *reg);
   } else {

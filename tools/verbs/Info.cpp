@@ -33,11 +33,29 @@ constexpr VerbHelp infoHelp = {
 /// What only a pass over the tape tells.
 struct Counts {
   std::array<uint64_t, 256> kinds{}; ///< By PacketKind.
+  /// By device and name ("GEMM"): as many names as descriptions have forms, and one for what has none.
+  std::map<std::pair<uint16_t, std::string>, uint64_t> commands;
   uint64_t quiescentWindows = 0, longestWindow = 0;
   uint64_t failedChecks = 0, pending = 0, notCaptured = 0;
 };
 
+Error countCommand(TapeReader &reader, PacketPrinter &names, const Packet &packet, const PacketExtra &extra,
+                   Counts &counts) {
+  std::string name = "unknown";
+  const LayoutDescription *layout = names.layoutOf(packet);
+  if (layout && extra.payload) {
+    Expected<ArrayRef<uint8_t>> entry = reader.blob(extra.payload);
+    if (!entry)
+      return entry.takeError();
+    if (const EntryForm *form = layout->formOf(*entry))
+      name = form->name;
+  }
+  ++counts.commands[{packet.device, name}];
+  return Error::success();
+}
+
 Error countPackets(TapeReader &reader, Counts &counts) {
+  PacketPrinter names(reader);
   const TapeSummary &summary = reader.summary();
   Progress progress("reading", summary.packets);
   PacketBatch batch;
@@ -51,6 +69,9 @@ Error countPackets(TapeReader &reader, Counts &counts) {
       counts.pending += packet.completion == Completion::Pending;
       counts.notCaptured += (packet.flags & NotCaptured) != 0;
       counts.failedChecks += packet.kind == PacketKind::Oracle && (packet.flags & Failed);
+      if (packet.kind == PacketKind::Submit)
+        if (Error error = countCommand(reader, names, packet, batch.extra(packet), counts))
+          return error;
     }
     progress.update(next);
   }
@@ -215,6 +236,10 @@ void writeText(raw_ostream &os, StringRef path, TapeReader &reader, const Counts
     os << "          " << counts->notCaptured << " whose memory could not be captured\n";
   if (counts->failedChecks)
     os << "          " << counts->failedChecks << " checks that failed\n";
+  for (auto &[command, number] : counts->commands)
+    os << (command == counts->commands.begin()->first ? "commands  " : "          ")
+       << (reader.devices().size() > 1 ? "d" + std::to_string(command.first) + " " : "")
+       << left_justify(command.second, 18) << number << "\n";
 }
 
 void jsonTape(json::OStream &os, StringRef path, TapeReader &reader) {
@@ -294,6 +319,14 @@ void jsonContents(json::OStream &os, TapeReader &reader, const Counts *counts,
       for (unsigned kind = 0; kind < counts->kinds.size(); ++kind)
         if (counts->kinds[kind])
           os.attribute(kindText(kind), counts->kinds[kind]);
+    });
+    os.attributeArray("commands", [&] {
+      for (auto &[command, number] : counts->commands)
+        os.object([&] {
+          os.attribute("device", int64_t(command.first));
+          os.attribute("command", command.second);
+          os.attribute("count", number);
+        });
     });
     os.attribute("quiescent_windows", counts->quiescentWindows);
     os.attribute("longest_window", counts->longestWindow);

@@ -35,7 +35,7 @@ struct Folder {
   std::optional<std::string> saved;
 };
 
-Failure refused(llvm::StringRef nameOrPath) {
+Failure notFound(llvm::StringRef nameOrPath) {
   llvm::Expected<DescriptionText> text = loadDescriptionText(nameOrPath);
   REQUIRE(!text);
   Failure failure = toFailure(text.takeError());
@@ -53,9 +53,9 @@ TEST_CASE("a description is found by its path") {
   CHECK(text->text == "hello");
   CHECK(text->name == path);
   CHECK(text->title == "mine");
-  CHECK(refused("none.yaml").message == "cannot be read: No such file or directory");
-  CHECK(refused("none.yaml").where == "none.yaml");
-  CHECK(refused(folder.path.str().str() + "/").message == "this is a directory, not a file");
+  CHECK(notFound("none.yaml").message == "cannot be read: No such file or directory");
+  CHECK(notFound("none.yaml").where == "none.yaml");
+  CHECK(notFound(folder.path.str().str() + "/").message == "this is a directory, not a file");
 }
 
 TEST_CASE("a description is found by its name in the folders of the environment") {
@@ -68,9 +68,9 @@ TEST_CASE("a description is found by its name in the folders of the environment"
   CHECK(text->text == "hello");
   CHECK(text->name == path);
   CHECK(text->title == "mine");
-  CHECK(refused("remarks").code == "unknown-description");
+  CHECK(notFound("remarks").code == "unknown-description");
 
-  Failure failure = refused("mime");
+  Failure failure = notFound("mime");
   CHECK(failure.code == "unknown-description");
   CHECK(failure.message == "no device description is named 'mime'; did you mean 'mine'?");
   CHECK(llvm::StringRef(failure.where).contains(folder.path));
@@ -87,11 +87,11 @@ TEST_CASE("a description that is installed beside the program is found by its na
 
 TEST_CASE("hostile names") {
   Folder folder;
-  CHECK(refused("").code == "unknown-description");
-  CHECK(refused("..").code == "unknown-description");
-  CHECK(refused(llvm::StringRef("mi\0ne", 5)).code == "unknown-description");
-  CHECK(refused(std::string(100000, 'x')).message.size() < 200);
-  CHECK(refused("\xff").code == "unknown-description");
+  CHECK(notFound("").code == "unknown-description");
+  CHECK(notFound("..").code == "unknown-description");
+  CHECK(notFound(llvm::StringRef("mi\0ne", 5)).code == "unknown-description");
+  CHECK(notFound(std::string(100000, 'x')).message.size() < 200);
+  CHECK(notFound("\xff").code == "unknown-description");
   folder.setFolders("::" + std::string(100000, ':'));
-  CHECK(refused("mine").code == "unknown-description");
+  CHECK(notFound("mine").code == "unknown-description");
 }

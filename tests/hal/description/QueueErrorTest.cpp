@@ -6,18 +6,18 @@ using namespace tapeback::test;
 
 namespace {
 
-const std::string base = "tapeback-description: 1\n"
-                         "name: d\n"
-                         "spaces: [bar0]\n"
-                         "registers:\n"
-                         "  - {name: LO, offset: 0, class: address-low}\n"
-                         "  - {name: HI, offset: 4, class: address-high}\n"
-                         "  - {name: WIDE, offset: 8, width: 8}\n"
-                         "  - {name: SIZE, offset: 0x10}\n"
-                         "  - {name: BELL, offset: 0x14, access: wo}\n"
-                         "  - {name: INFO, offset: 0x18, access: ro}\n"
-                         "  - {name: FUSE, offset: 0x1c, policy: forbidden}\n"
-                         "windows: [{name: pad, size: 64}]\n";
+const std::string sound = "tapeback-description: 1\n"
+                          "name: d\n"
+                          "spaces: [bar0]\n"
+                          "registers:\n"
+                          "  - {name: LO, offset: 0, class: address-low}\n"
+                          "  - {name: HI, offset: 4, class: address-high}\n"
+                          "  - {name: WIDE, offset: 8, width: 8}\n"
+                          "  - {name: SIZE, offset: 0x10}\n"
+                          "  - {name: BELL, offset: 0x14, access: wo}\n"
+                          "  - {name: INFO, offset: 0x18, access: ro}\n"
+                          "  - {name: FUSE, offset: 0x1c, policy: forbidden}\n"
+                          "windows: [{name: pad, size: 64}]\n";
 
 struct Marked {
   std::string text; ///< '@' stands before the mistake.
@@ -55,7 +55,7 @@ std::string transfer(const std::string &rest) {
   return form("transfers: [{direction: to-device, " + rest + "}]");
 }
 
-const std::string queueable = base + "layouts: [{name: l, size: 32}]\n";
+const std::string queueable = sound + "layouts: [{name: l, size: 32}]\n";
 std::string queue(const std::string &rest) {
   return "queues: [{name: q, " + rest + "}]\n";
 }
@@ -64,10 +64,10 @@ std::string queue(const std::string &rest) {
 
 TEST_CASE("the descriptions that the mistakes are added to have none") {
   for (const std::string &good :
-       {base, queueable, base + form("fence: {address: host, value: n}"),
-        base + form("chain: {address: host, layout: l, last: {field: b, mask: 2, value: 2}, limit: 65536}"),
-        base + transfer("host-address: host, row-bytes: n, rows: n, host-stride: n, device-address: s, "
-                        "device-stride: n, window: pad, when: {field: s, value: 0xffff_ffff_ffff_ffff}"),
+       {sound, queueable, sound + form("fence: {address: host, value: n}"),
+        sound + form("chain: {address: host, layout: l, last: {field: b, mask: 2, value: 2}, limit: 65536}"),
+        sound + transfer("host-address: host, row-bytes: n, rows: n, host-stride: n, device-address: s, "
+                         "device-stride: n, window: pad, when: {field: s, value: 0xffff_ffff_ffff_ffff}"),
         queueable + queue("base: LO, base-high: HI, size: SIZE, head: INFO, tail: INFO, doorbell: BELL, "
                           "done: INFO, rewind: [SIZE, LO], layout: l"),
         queueable + queue("base: WIDE, size: SIZE, doorbell: BELL, layout: l")}) {
@@ -78,7 +78,7 @@ TEST_CASE("the descriptions that the mistakes are added to have none") {
 
 TEST_CASE("mistakes in layouts and their fields") {
   checkMarked(
-      base,
+      sound,
       {{"layouts: [{@size: 8}]\n", "missing required key 'name'"},
        {"layouts: [{@name: l}]\n", "missing required key 'size'"},
        {"layouts: [{name: l, size: 8, @colour: red}]\n", "unknown key 'colour'"},
@@ -116,7 +116,7 @@ TEST_CASE("mistakes in layouts and their fields") {
 
 TEST_CASE("mistakes in opcodes and forms") {
   checkMarked(
-      base,
+      sound,
       {{layout("forms: [{name: @A, opcode: 0}]"), "forms need an opcode by which they are told apart"},
        {layout("opcode: {@offset: 0}"), "an opcode needs forms"},
        {layout("opcode: {@width: 1}, forms: [{name: A, opcode: 0}]"), "missing required key 'offset'"},
@@ -147,7 +147,7 @@ TEST_CASE("mistakes in opcodes and forms") {
 
 TEST_CASE("mistakes in what entries move, fence and chain") {
   checkMarked(
-      base,
+      sound,
       {{form("transfers: [{@host-address: host, row-bytes: n}]"), "missing required key 'direction'"},
        {form("transfers: [{direction: @sideways, host-address: host, row-bytes: n}]"),
         "unknown direction 'sideways' (one of: to-device, from-device)"},
@@ -242,7 +242,7 @@ TEST_CASE("mistakes in queues") {
 }
 
 TEST_CASE("mistakes in ports, idle and reset conditions, and halves of counters") {
-  const std::string heading = base.substr(0, base.find("windows"));
+  const std::string heading = sound.substr(0, sound.find("windows"));
   auto port = [](const std::string &rest) { return "windows: [{name: w, size: 64, port: " + rest + "}]\n"; };
   checkMarked(
       heading,
@@ -294,28 +294,28 @@ TEST_CASE("layouts and queues are bounded") {
     CHECK(llvm::StringRef(failure.message).starts_with(message));
     CHECK(failure.where == "d.yaml:1:1"); // A list as a whole has no place.
   };
-  tooMany(base + "layouts: " + list("{name: l#, size: 8}", 65), "65 layouts; at most 64 are accepted");
-  tooMany(base + "idle: " + list(condition, 65), "65 idle conditions; at most 64 are accepted");
-  tooMany(base + "resets: " + list(condition, 65), "65 reset conditions; at most 64 are accepted");
+  tooMany(sound + "layouts: " + list("{name: l#, size: 8}", 65), "65 layouts; at most 64 are accepted");
+  tooMany(sound + "idle: " + list(condition, 65), "65 idle conditions; at most 64 are accepted");
+  tooMany(sound + "resets: " + list(condition, 65), "65 reset conditions; at most 64 are accepted");
   tooMany(queueable + "queues: " + list("{name: q#, base: LO, size: SIZE, doorbell: BELL, layout: l}", 65),
           "65 queues; at most 64 are accepted");
-  checkMarked(base, {{"layouts: [{name: @l, size: 8, fields: " + list("{name: f#, offset: 0}", 65) + "}]\n",
-                      "65 fields; at most 64 are accepted"},
-                     {"layouts: [{name: @l, size: 8, opcode: {offset: 0}, forms: " +
-                          list("{name: f#, opcode: #}", 257) + "}]\n",
-                      "257 forms; at most 256 are accepted"},
-                     {"layouts: [{name: @l, size: 8, transfers: " +
-                          list("{direction: to-device, host-address: a, row-bytes: b}", 65) + "}]\n",
-                      "65 transfers; at most 64 are accepted"}});
+  checkMarked(sound, {{"layouts: [{name: @l, size: 8, fields: " + list("{name: f#, offset: 0}", 65) + "}]\n",
+                       "65 fields; at most 64 are accepted"},
+                      {"layouts: [{name: @l, size: 8, opcode: {offset: 0}, forms: " +
+                           list("{name: f#, opcode: #}", 257) + "}]\n",
+                       "257 forms; at most 256 are accepted"},
+                      {"layouts: [{name: @l, size: 8, transfers: " +
+                           list("{direction: to-device, host-address: a, row-bytes: b}", 65) + "}]\n",
+                       "65 transfers; at most 64 are accepted"}});
   checkMarked(queueable, {{"queues: [{name: @q, base: LO, size: SIZE, doorbell: BELL, layout: l, rewind: " +
                                list("LO", 65) + "}]\n",
                            "65 registers; at most 64 are accepted"}});
   // Common fields are in every form: what a small file could make large.
   std::string forms = ", opcode: {offset: 0}, fields: " + list("{name: f#, offset: 0}", 64) +
                       ", forms: " + list("{name: f#, opcode: #}", 255) + "}, ";
-  CHECK(bool(parseDescription(base + "layouts: [{name: a, size: 8" + forms + "]\n", "d.yaml")));
-  CHECK(
-      llvm::StringRef(
-          refused(base + "layouts: [{name: a, size: 8" + forms + "{name: b, size: 8" + forms + "]\n").message)
-          .starts_with("16448 fields of all forms together; at most 16384 are accepted"));
+  CHECK(bool(parseDescription(sound + "layouts: [{name: a, size: 8" + forms + "]\n", "d.yaml")));
+  CHECK(llvm::StringRef(
+            refused(sound + "layouts: [{name: a, size: 8" + forms + "{name: b, size: 8" + forms + "]\n")
+                .message)
+            .starts_with("16448 fields of all forms together; at most 16384 are accepted"));
 }

@@ -7,7 +7,7 @@ using namespace tapeback;
 
 namespace {
 
-const char *everything = R"(
+const char *queuesAndAll = R"(
 tapeback-description: 1
 name: d
 spaces: [bar0]
@@ -74,7 +74,7 @@ counters: [{name: c, register: HEAD, register-high: TAIL}, {name: e, register: H
 restore: [{window: pad}]
 )";
 
-Description parsed(llvm::StringRef yaml) {
+Description parseGood(llvm::StringRef yaml) {
   llvm::Expected<Description> description = parseDescription(yaml, "d.yaml");
   REQUIRE_MESSAGE(bool(description), llvm::toString(description.takeError()));
   return std::move(*description);
@@ -83,7 +83,7 @@ Description parsed(llvm::StringRef yaml) {
 } // namespace
 
 TEST_CASE("everything of layouts and queues comes out as it was written") {
-  Description d = parsed(everything);
+  Description d = parseGood(queuesAndAll);
   auto name = [&](std::optional<unsigned> reg) { return d.registers.at(reg.value()).name; };
   REQUIRE(d.windows[0].port);
   CHECK(name(d.windows[0].port->address) == "PORT");
@@ -170,7 +170,7 @@ TEST_CASE("everything of layouts and queues comes out as it was written") {
 }
 
 TEST_CASE("a description that says nothing of queues has none") {
-  Description d = parsed("tapeback-description: 1\nname: d\n");
+  Description d = parseGood("tapeback-description: 1\nname: d\n");
   CHECK(d.layouts.empty());
   CHECK(d.queues.empty());
   CHECK(d.idle.empty());
@@ -178,7 +178,7 @@ TEST_CASE("a description that says nothing of queues has none") {
 }
 
 TEST_CASE("the default of a chain's limit, and the sizes at the bounds") {
-  Description d = parsed(
+  Description d = parseGood(
       "tapeback-description: 1\nname: d\nlayouts: [{name: l, size: 4096, fields: [{name: a, offset: 4088, "
       "width: 8, address: true}], chain: {address: a, layout: l}}]\n");
   CHECK(d.layouts[0].forms[0].chain->limit == 1024);
@@ -221,7 +221,7 @@ TEST_CASE("values of entries: widths, bits and signs") {
 }
 
 TEST_CASE("entries as text") {
-  Description d = parsed(everything);
+  Description d = parseGood(queuesAndAll);
   const LayoutDescription &list = d.layouts[0], &other = d.layouts[1];
   std::vector<uint8_t> entry(24);
   CHECK(formatEntry(list, entry) == "list next=0x0 at=0x0 delta=0 control=0x0 n=0");
