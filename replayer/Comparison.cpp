@@ -45,7 +45,8 @@ Observation recordedObservation(const Packet &packet, const PacketExtra &extra) 
     o.truncated = packet.flags & Truncated;
     if ((packet.flags & NotCaptured) || (!extra.payload && extra.length)) {
       o.state = State::NotIssued;
-      o.rule = Rule::ContentNotCaptured;
+      bool owned = packet.kind == PacketKind::DmaCompletion && (packet.flags & DeviceOwned);
+      o.rule = owned ? Rule::StillOwned : Rule::ContentNotCaptured;
     }
   }
   if (packet.kind == PacketKind::MemoryWrite && o.state == State::Done) {

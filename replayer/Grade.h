@@ -37,6 +37,8 @@ enum class Rule : uint8_t {
   PollIteration,
   QueueProgress,
   FencePassed,
+  StillOwned,
+  NotMapped,
   InterruptCount,
   InterruptCause,
   CounterRate,

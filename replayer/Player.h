@@ -82,6 +82,7 @@ private:
   void noteWrite(const Packet &packet);
   llvm::Error poll(const Packet &packet, const PacketExtra &extra, Observation &o);
   llvm::Error memoryWait(const Packet &packet, const PacketExtra &extra, Observation &o);
+  bool isMapped(const Packet &packet, const PacketExtra &extra) const;
   llvm::Error writeContent(const Packet &packet, const PacketExtra &extra, Observation &o);
   llvm::Error readContent(const Packet &packet, const PacketExtra &extra, ObservationLog &log,
                           Observation &o);

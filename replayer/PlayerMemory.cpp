@@ -40,6 +40,19 @@ llvm::Error Player::memoryWait(const Packet &packet, const PacketExtra &extra, O
   return llvm::Error::success();
 }
 
+/// All of it. Rows that make no sense count as mapped: something is wrong with them, which is not that.
+bool Player::isMapped(const Packet &packet, const PacketExtra &extra) const {
+  llvm::Expected<Rows> rows = Rows::of(packet, extra);
+  if (!rows) {
+    llvm::consumeError(rows.takeError());
+    return true;
+  }
+  for (uint64_t row = 0; row < rows->count; ++row)
+    if (rows->rowBytes && !bindings[packet.device].isMapped(rows->rowAddress(row), rows->rowBytes))
+      return false;
+  return true;
+}
+
 llvm::Error Player::writeContent(const Packet &packet, const PacketExtra &extra, Observation &o) {
   DeviceBinding &binding = bindings[packet.device];
   auto notIssued = [&](Rule rule) {
@@ -49,8 +62,13 @@ llvm::Error Player::writeContent(const Packet &packet, const PacketExtra &extra,
   };
   if (!binding.capabilities().memory)
     return notIssued(Rule::Unsupported);
-  if (!extra.payload)
+  if (!extra.payload) {
+    if (packet.kind == PacketKind::Submit)
+      followers[packet.device].submitted(packet.value, {});
+    if (!isMapped(packet, extra))
+      return notIssued(Rule::NotMapped);
     return extra.length ? notIssued(Rule::ContentNotCaptured) : llvm::Error::success();
+  }
   llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extra.payload);
   if (!content)
     return content.takeError();
@@ -100,13 +118,13 @@ llvm::Error Player::descriptor(const Packet &packet, const PacketExtra &extra, O
   if (!extra.payload || (packet.flags & NotCaptured)) {
     if (extra.length) {
       o.state = State::NotIssued;
-      o.rule = Rule::ContentNotCaptured;
+      o.rule = isMapped(packet, extra) ? Rule::ContentNotCaptured : Rule::NotMapped;
     }
     return llvm::Error::success();
   }
   // A transfer of a Submit is evidence: its content was put there by a MemoryWrite, perhaps long ago, and
   // what the device has written since is not to be undone.
-  if (extra.link == noLink)
+  if (extra.link == noLink && followers[packet.device].isInEntry())
     return llvm::Error::success();
   // Usually the packet before has put the content there.
   if (lastContent.device == packet.device && lastContent.address == packet.address &&

@@ -10,6 +10,7 @@ void QueueFollower::reset() {
   for (Queue &queue : queues)
     queue = {};
   fences.clear();
+  inEntry = false;
 }
 
 void QueueFollower::written(unsigned reg, uint64_t value) {
@@ -23,14 +24,19 @@ void QueueFollower::written(unsigned reg, uint64_t value) {
     if (queue.size == reg)
       queues[i].size = value;
     if (llvm::is_contained(queue.rewind, reg))
-      queues[i].tail = 0;
-    if (queue.doorbell == reg)
-      queues[i].tail = queues[i].size ? value % queues[i].size : value;
+      queues[i].tail = queues[i].submitted = 0;
+    if (queue.doorbell == reg) {
+      uint64_t size = queues[i].size, tail = size ? value % size : value;
+      queues[i].submitted += size ? (tail + size - queues[i].tail) % size : 0;
+      queues[i].tail = tail;
+      inEntry = false;
+    }
   }
 }
 
 void QueueFollower::submitted(uint64_t queue, llvm::ArrayRef<uint8_t> entry) {
   constexpr size_t mostAddresses = 4096, mostOfOne = 1024;
+  inEntry = true;
   if (!description || queue >= queues.size())
     return;
   const LayoutDescription &layout = description->layouts[description->queues[queue].layout];
@@ -66,11 +72,12 @@ bool QueueFollower::isAsFar(ProgressRegister reg, uint64_t recorded, uint64_t no
     const RegisterDescription &counter = description->registers[*queue.done];
     return ((now - recorded) & counter.widthMask()) <= counter.widthMask() / 2;
   }
-  auto [size, tail] = queues[reg.queue];
-  if (now >= size || recorded >= size || tail >= size)
+  const Queue &state = queues[reg.queue];
+  if (now >= state.size || recorded >= state.size || state.tail >= state.size)
     return false;
-  auto left = [&, size = size, tail = tail](uint64_t head) { return (tail + size - head) % size; };
-  return left(now) <= left(recorded);
+  auto left = [&](uint64_t head) { return (state.tail + state.size - head) % state.size; };
+  // More left than was ever submitted: no head of a sound queue, and nothing can be said of it.
+  return left(recorded) <= state.submitted && left(now) <= left(recorded);
 }
 
 bool QueueFollower::isBehindFence(uint64_t address, unsigned width, uint64_t mask, uint64_t expected,

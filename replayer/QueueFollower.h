@@ -26,9 +26,11 @@ public:
 
   /// The register as a whole was written.
   void written(unsigned reg, uint64_t value);
-  /// An entry was put into queue `queue`.
+  /// An entry was put into queue `queue`; empty if it is not known.
   void submitted(uint64_t queue, llvm::ArrayRef<uint8_t> entry);
   void reset();
+  /// No doorbell has rung since the last entry: the transfers told now are its own.
+  bool isInEntry() const { return inEntry; }
 
   /// The register if it tells of progress.
   std::optional<ProgressRegister> find(unsigned reg) const;
@@ -42,6 +44,7 @@ public:
 private:
   struct Queue {
     uint64_t size = 0, tail = 0; ///< As last written; size 0: not known.
+    uint64_t submitted = 0;      ///< Since the ring was empty at its start.
   };
   struct Fence {
     uint64_t queue, value;
@@ -49,6 +52,7 @@ private:
   const Description *description;
   std::vector<Queue> queues;
   std::map<uint64_t, std::deque<Fence>> fences; ///< By address, oldest first.
+  bool inEntry = false;
 };
 
 } // namespace tapeback

@@ -34,6 +34,13 @@ llvm::Expected<Rows> Rows::of(const Packet &packet, const PacketExtra &extra) {
   return rows;
 }
 
+std::optional<uint64_t> Rows::offsetOf(uint64_t place) const {
+  for (uint64_t row = count; row-- > 0;)
+    if (place - rowAddress(row) < rowBytes)
+      return row * rowBytes + (place - rowAddress(row));
+  return std::nullopt;
+}
+
 llvm::Error Rows::read(Target &target, llvm::MutableArrayRef<uint8_t> out) const {
   for (uint64_t row = 0; row < count && !out.empty(); ++row) {
     llvm::MutableArrayRef<uint8_t> piece = out.take_front(std::min<uint64_t>(rowBytes, out.size()));

@@ -6,6 +6,7 @@
 #include "hal/Target.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
+#include <optional>
 
 namespace tapeback {
 
@@ -22,6 +23,9 @@ struct Rows {
   uint64_t rowAddress(uint64_t row) const { return address + row * stride; }
   /// Of the byte at `offset` of the payload, which must lie in it.
   uint64_t addressOf(uint64_t offset) const { return rowAddress(offset / rowBytes) + offset % rowBytes; }
+
+  /// Where in the payload the byte at `place` is; the last row that covers it. Nothing if none does.
+  std::optional<uint64_t> offsetOf(uint64_t place) const;
 
   /// Gathers and scatters. Short content fills the first rows only.
   llvm::Error read(Target &target, llvm::MutableArrayRef<uint8_t> out) const;

@@ -1,5 +1,6 @@
 #include "replayer/bisect/Writers.h"
 #include "replayer/Commands.h"
+#include "replayer/Rows.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace tapeback {
@@ -119,14 +120,18 @@ std::optional<WrittenThing> origin(const Description *description, const Packet 
   WrittenThing result;
   result.device = thing.device;
   bool toDevice = descriptor.flags & TransferToDevice;
-  if (extra.count > 1) // The tape does not have the stride on the device's side.
+  llvm::Expected<Rows> host = Rows::of(descriptor, extra);
+  if (!host) {
+    llvm::consumeError(host.takeError()); // Refused when it was issued; here it tells nothing.
     return std::nullopt;
-  uint64_t into = toDevice ? descriptor.value : descriptor.address;
-  uint64_t from = toDevice ? descriptor.address : descriptor.value;
-  uint64_t offset = thing.address - into;
-  if (offset >= extra.length)
+  }
+  Rows device = *host;
+  device.address = descriptor.value;
+  device.stride = host->count > 1 ? extra.mask : 0;
+  std::optional<uint64_t> offset = (toDevice ? device : *host).offsetOf(thing.address);
+  if (!offset)
     return std::nullopt;
-  result.address = from + offset;
+  result.address = (toDevice ? *host : device).addressOf(*offset);
   if (toDevice) {
     result.kind = WrittenThing::Kind::Memory;
     return result;
