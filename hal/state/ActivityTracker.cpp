@@ -82,7 +82,34 @@ void ActivityTracker::descriptor(uint64_t ordinal, const OutstandingTransfer &tr
     kept.activity.reset();
   if (kept.activity)
     transfersOfActivity[*kept.activity].insert(ordinal);
+  if (kept.queue)
+    ++ofQueue[*kept.queue];
   transfers[ordinal] = kept;
+}
+
+bool ActivityTracker::meetsOthers(const OutstandingTransfer &transfer) {
+  size_t own = 0;
+  if (auto it = ofQueue.find(*transfer.queue); it != ofQueue.end())
+    own = it->second;
+  if (own == transfers.size())
+    return false;
+  constexpr size_t maxLooks = 4096;
+  bool met = transfers.size() > maxLooks;
+  size_t looks = 0;
+  for (auto it = transfers.rbegin(); it != transfers.rend() && looks < maxLooks; ++it, ++looks) {
+    OutstandingTransfer &other = it->second;
+    if (other.queue == transfer.queue)
+      continue;
+    bool host = (!other.toDevice || !transfer.toDevice) &&
+                other.host.overlaps(transfer.host.address, transfer.host.last());
+    bool inside = (other.toDevice || transfer.toDevice) &&
+                  other.device.overlaps(transfer.device.address, transfer.device.last());
+    if (!host && !inside)
+      continue;
+    other.uncertain = true;
+    met = true;
+  }
+  return met;
 }
 
 std::optional<OutstandingTransfer> ActivityTracker::completed(uint64_t descriptor, bool &ended) {
@@ -92,6 +119,8 @@ std::optional<OutstandingTransfer> ActivityTracker::completed(uint64_t descripto
     return std::nullopt;
   OutstandingTransfer transfer = it->second;
   transfers.erase(it);
+  if (transfer.queue)
+    --ofQueue[*transfer.queue];
   if (!transfer.activity) {
     ended = true;
     return transfer;
@@ -116,9 +145,7 @@ bool ActivityTracker::hasTransfersOfLastStart(unsigned activity) const {
 bool ActivityTracker::deviceMayWrite(uint64_t first, uint64_t last) const {
   return std::any_of(transfers.begin(), transfers.end(), [&](const auto &entry) {
     const OutstandingTransfer &transfer = entry.second;
-    if (transfer.toDevice || transfer.length == 0 || transfer.hostAddress > last)
-      return false;
-    return transfer.hostAddress >= first || first - transfer.hostAddress < transfer.length;
+    return !transfer.toDevice && transfer.host.overlaps(first, last);
   });
 }
 
@@ -141,6 +168,7 @@ std::optional<Packet> ActivityTracker::cameBack(uint64_t ordinal) {
 void ActivityTracker::reset() {
   active.clear();
   transfers.clear();
+  ofQueue.clear();
   for (std::set<uint64_t> &ordinals : transfersOfActivity)
     ordinals.clear();
   operations.clear();

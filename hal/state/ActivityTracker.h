@@ -4,6 +4,7 @@
 
 #include "format/Packet.h"
 #include "hal/description/Description.h"
+#include "hal/state/RowRange.h"
 #include <map>
 #include <optional>
 #include <set>
@@ -14,7 +15,11 @@ namespace tapeback {
 struct OutstandingTransfer {
   std::optional<unsigned> activity;
   bool toDevice = false;
-  uint64_t hostAddress = 0, deviceAddress = 0, length = 0;
+  RowRange host, device;
+  uint64_t length = 0;           ///< In all.
+  std::optional<unsigned> queue; ///< Of the Submit that asked for it.
+  /// What it moved is not what its payload says, or not in that order: another queue may have come between.
+  bool uncertain = false;
   BlobId payload; ///< To the device: what it reads. Empty: not captured.
   uint64_t payloadBytes = 0;
 };
@@ -37,6 +42,9 @@ public:
   bool hasTransfersOfLastStart(unsigned activity) const;
   /// Whether a transfer from the device into [first, last] is outstanding.
   bool deviceMayWrite(uint64_t first, uint64_t last) const;
+  /// A transfer is about to be told. Those of other queues that are under way and may come before or after
+  /// it, so that nobody can tell what either brought, become uncertain. True if the new one is, too.
+  bool meetsOthers(const OutstandingTransfer &transfer);
 
   void submitted() { ++submissions; }
   void synchronised() { submissions = 0; } ///< What was submitted is known to be done.
@@ -73,6 +81,7 @@ private:
   std::vector<std::set<uint64_t>> transfersOfActivity; ///< The same ordinals.
   std::vector<uint64_t> lastStart;                     ///< By activity; noLink if it never started.
   std::map<uint64_t, Packet> operations;               ///< Issued, not come back.
+  std::map<unsigned, size_t> ofQueue;                  ///< How many transfers of each queue.
   uint64_t submissions = 0;
   bool overflowed = false; ///< Something that is not complete was not remembered.
 };

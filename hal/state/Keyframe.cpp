@@ -32,12 +32,18 @@ std::optional<uint64_t> WindowState::firstUnknown(const PageBudget &budget) cons
 }
 
 std::string ShadowState::State::whyNotRestorable() const {
-  if (!activities.idle())
-    return "the device was not quiescent: " + llvm::join(activities.names(), ", ");
+  if (!activities.idle() || !queues.idle()) {
+    std::vector<std::string> names = activities.names();
+    llvm::append_range(names, queues.names());
+    return "the device was not quiescent: " + llvm::join(names, ", ");
+  }
   if (!description)
     return "there is no device description";
   if (!description->hasRestore)
     return "the description of " + description->name + " has no restore recipe";
+  if (!queues.untouched())
+    return "queues have been used since the reset, and where they are is not in any register that can be "
+           "written";
   if (mappings.evicted())
     return "there were more mappings than can be remembered";
   for (const RestoreStep &step : description->restore) {
@@ -107,10 +113,14 @@ void ShadowState::seed(const Keyframe &keyframe, const BlobLookup &blobs) {
   s.synchronised = false;
   s.commandsAtMarker = s.commands;
   s.seededAt = keyframe.packet;
-  if (keyframe.restorable)
+  s.lastQueue.reset();
+  if (keyframe.restorable) {
     s.activities.reset();
-  else
+    s.queues.reset();
+  } else {
     s.activities.lost(keyframe.packet);
+    s.queues.lost();
+  }
   for (const KeyframeExtent &mapping : keyframe.mappings)
     if (mapping.length)
       s.mappings.assign(mapping.address, lastOf(mapping.address, mapping.length), keyframe.packet);

@@ -196,6 +196,16 @@ std::optional<uint64_t> RegisterShadow::described(unsigned reg) const {
   return cells[reg].value;
 }
 
+void RegisterShadow::set(unsigned reg, std::optional<uint64_t> value) {
+  if (reg >= cells.size())
+    return;
+  uint64_t ones = description->registers[reg].widthMask();
+  cells[reg].value = value.value_or(0) & ones;
+  cells[reg].known = value ? ones : 0;
+  // Otherwise what is read next would not count.
+  cells[reg].written = value ? cells[reg].written : 0;
+}
+
 std::optional<uint64_t> RegisterShadow::value(uint16_t space, uint64_t address) const {
   if (const RegisterDescription *reg = find(space, address, 1))
     return described(description->indexOf(*reg));

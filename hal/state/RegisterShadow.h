@@ -27,6 +27,8 @@ public:
   std::optional<uint64_t> value(uint16_t space, uint64_t address) const;
   std::optional<uint64_t> writer(uint16_t space, uint64_t address) const;
   std::optional<uint64_t> described(unsigned reg) const;
+  /// The device changed it by itself; nothing: in ways that are not known.
+  void set(unsigned reg, std::optional<uint64_t> value);
   std::vector<KeyframeRegister> known() const;
 
   /// The described registers that an access touches, with the bits of each that it covers (`mask`) and those

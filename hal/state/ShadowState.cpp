@@ -10,8 +10,8 @@ ShadowState::State::State(const Description *description, std::vector<std::strin
                           const ShadowLimits &limits)
     : description(description), device(device), limits(limits),
       registers(description, std::move(spaces), limits.undescribedRegisters),
-      activities(description, limits.outstanding), budget(limits.pages), memory(budget),
-      memoryWriters(limits.writers), mappings(limits.mappings) {
+      activities(description, limits.outstanding), queues(description, limits.outstanding),
+      budget(limits.pages), memory(budget), memoryWriters(limits.writers), mappings(limits.mappings) {
   if (!description)
     return;
   windows.reserve(description->windows.size());
@@ -48,10 +48,14 @@ static llvm::ArrayRef<uint8_t> payloadOf(const Packet &packet, const PacketExtra
 void ShadowState::apply(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
                         const BlobLookup &blobs) {
   state->synchronised = false;
-  if (packet.kind == PacketKind::Loss)
+  if (packet.kind == PacketKind::Loss) {
     state->lost(ordinal, packet);
-  else if (packet.device == state->device && (!isAccess(packet.kind) || goodWidth(packet.width)))
+  } else if (packet.device == state->device && (!isAccess(packet.kind) || goodWidth(packet.width))) {
+    if (packet.kind != PacketKind::DmaCompletion)
+      state->endsWithCompletions = false;
     state->dispatch(ordinal, packet, extra, blobs);
+    state->endsWithCompletions |= state->synchronised;
+  }
 }
 
 void ShadowState::State::dispatch(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
@@ -63,14 +67,15 @@ void ShadowState::State::dispatch(uint64_t ordinal, const Packet &packet, const 
   case PacketKind::Poll: return registerSeen(packet);
   case PacketKind::RegisterWrite: return registerWrite(ordinal, packet);
   case PacketKind::MemoryWrite: return memoryWritten(ordinal, packet, extra, blobs);
-  case PacketKind::MemoryRead: return memorySeen(packet.address, payloadOf(packet, extra, blobs));
+  case PacketKind::MemoryRead: {
+    llvm::ArrayRef<uint8_t> content = payloadOf(packet, extra, blobs);
+    memorySeen(packet.address, content);
+    synchronised = fencesSeen(packet.address, content);
+    return;
+  }
   case PacketKind::MemoryWait: return waitedForMemory(packet);
   case PacketKind::Acquire: return acquired(packet, extra, blobs);
-  case PacketKind::Submit:
-    memoryWritten(ordinal, packet, extra, blobs);
-    activities.submitted();
-    ++commands;
-    return;
+  case PacketKind::Submit: return submitted(ordinal, packet, extra, blobs);
   case PacketKind::DmaDescriptor: return transferTold(ordinal, packet, extra);
   case PacketKind::DmaCompletion: return transferDone(packet, extra, blobs);
   case PacketKind::Interrupt: synchronised = packet.completion == Completion::Done; return;
@@ -102,10 +107,13 @@ bool ShadowState::State::didNotComplete(uint64_t ordinal, const Packet &packet, 
                            });
     return true;
   case PacketKind::MemoryWrite:
-  case PacketKind::Submit: overwriteMemory(ordinal, packet.address, extra.length); return true;
+  case PacketKind::Submit:
+    overwriteMemory(ordinal, RowRange::of(packet.address, extra.expected, extra));
+    return true;
   case PacketKind::Reset:
     registers.reset(ordinal, false);
     forgetWindows(ordinal, false);
+    queues.lost();
     return true;
   case PacketKind::DmaDescriptor:
   case PacketKind::MemoryMap:
@@ -117,20 +125,32 @@ bool ShadowState::State::didNotComplete(uint64_t ordinal, const Packet &packet, 
 
 void ShadowState::State::registerSeen(const Packet &packet) {
   registers.read(packet.space, packet.address, packet.width, packet.value);
-  registers.visitTouched(
-      packet.space, packet.address, packet.width, packet.value,
-      [&](unsigned reg, uint64_t mask, uint64_t part) { synchronised |= activities.seen(reg, mask, part); });
+  registers.visitTouched(packet.space, packet.address, packet.width, packet.value,
+                         [&](unsigned reg, uint64_t mask, uint64_t part) {
+                           synchronised |= activities.seen(reg, mask, part);
+                           if (mask == description->registers[reg].widthMask())
+                             synchronised |= queues.sawRegister(
+                                 reg, part, [&](unsigned other) { return registers.described(other); },
+                                 [&](const QueueTracker::Fence &fence) { fencePassed(fence); });
+                           portAccess(noLink, reg, mask, part, false);
+                         });
 }
 
 void ShadowState::State::registerWrite(uint64_t ordinal, const Packet &packet) {
   registers.write(ordinal, packet.space, packet.address, packet.width, packet.value);
+  bool isReset = false;
   registers.visitTouched(packet.space, packet.address, packet.width, packet.value,
                          [&](unsigned reg, uint64_t mask, uint64_t part) {
+                           portAccess(ordinal, reg, mask, part, true);
+                           queues.rewind(reg);
                            // A part write completes the value that earlier ones began.
                            uint64_t others = registers.described(reg).value_or(0) & ~mask;
                            for (unsigned activity : activities.written(ordinal, reg, mask, part | others))
                              started(ordinal, activity, part | others);
+                           isReset |= queues.resets(reg, mask, part | others);
                          });
+  if (isReset)
+    forgetDevice(ordinal, true);
 }
 
 /// The effects of an activity's transfers, where no DmaDescriptor was recorded that tells them.
@@ -150,7 +170,7 @@ void ShadowState::State::started(uint64_t ordinal, unsigned activity, uint64_t v
         llvm::find_if(windows, [&](const WindowState &w) { return w.window->name == transfer.window; });
     if (!transfer.toDevice) {
       if (count && where)
-        overwriteMemory(ordinal, *where, *count);
+        overwriteMemory(ordinal, {*where, *count});
       else
         forgetMemory(); // Somewhere.
     } else if (window != windows.end()) {
@@ -163,17 +183,113 @@ void ShadowState::State::started(uint64_t ordinal, unsigned activity, uint64_t v
   }
 }
 
-void ShadowState::State::overwriteMemory(uint64_t ordinal, uint64_t first, uint64_t length) {
-  if (length == 0)
-    return;
-  memory.forget(first, lastOf(first, length));
-  memoryWriters.assign(first, lastOf(first, length), ordinal);
+void ShadowState::State::overwriteMemory(uint64_t ordinal, const RowRange &rows) {
+  rows.visit([&](uint64_t first, uint64_t last) {
+    memory.forget(first, last);
+    memoryWriters.assign(first, last, ordinal);
+  });
 }
 
 void ShadowState::State::memoryWritten(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
                                        const BlobLookup &blobs) {
-  overwriteMemory(ordinal, packet.address, extra.length);
-  memory.store(packet.address, payloadOf(packet, extra, blobs));
+  RowRange rows = RowRange::of(packet.address, extra.expected, extra);
+  llvm::ArrayRef<uint8_t> content = payloadOf(packet, extra, blobs);
+  overwriteMemory(ordinal, rows);
+  rows.visitContent(content,
+                    [&](uint64_t address, llvm::ArrayRef<uint8_t> part) { memory.store(address, part); });
+  // A fence in it is still to be written by the device.
+  queues.stored(packet.address, rows.empty() ? 0 : rows.last() - rows.address + 1,
+                rows.count == 1 ? content : llvm::ArrayRef<uint8_t>(), [&](const QueueTracker::Fence &fence) {
+                  memory.forget(fence.address, fence.address + (fence.width - 1));
+                  memoryWriters.assign(fence.address, fence.address + (fence.width - 1), fence.ordinal);
+                });
+}
+
+std::optional<uint64_t> ShadowState::State::wordAt(uint64_t address, unsigned width) const {
+  uint8_t bytes[8];
+  bool known[8];
+  if (memory.load(address, llvm::MutableArrayRef(bytes, width), llvm::MutableArrayRef(known, width)) != width)
+    return std::nullopt;
+  uint64_t word = 0;
+  for (unsigned i = 0; i < width; ++i)
+    word |= uint64_t(bytes[i]) << (8 * i);
+  return word;
+}
+
+void ShadowState::State::submitted(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
+                                   const BlobLookup &blobs) {
+  memoryWritten(ordinal, packet, extra, blobs);
+  ++commands;
+  lastQueue.reset();
+  if (!queues.has(packet.value))
+    return activities.submitted();
+  lastQueue = unsigned(packet.value);
+  llvm::ArrayRef<uint8_t> entry = payloadOf(packet, extra, blobs);
+  const QueueTracker::Fence *fence = queues.submitted(
+      ordinal, packet.value, extra.count, packet.address, entry,
+      [&](unsigned reg) { return registers.described(reg); },
+      [&](uint64_t address, unsigned width) { return wordAt(address, width); });
+  if (fence)
+    overwriteMemory(ordinal, {fence->address, fence->width});
+  if (queues.changesWindows(packet.value, entry)) {
+    // Nothing says where: what was known of them is not known any more, nor who wrote it.
+    windowsChanged = ordinal + 1;
+    forgetWindows(std::nullopt, false);
+  }
+}
+
+/// A fence is known to have been written: its value lies there, whether it was looked at or not.
+void ShadowState::State::fencePassed(const QueueTracker::Fence &fence) {
+  uint8_t bytes[8];
+  for (unsigned i = 0; i < fence.width; ++i)
+    bytes[i] = uint8_t(fence.value >> (8 * i));
+  memory.store(fence.address, llvm::ArrayRef(bytes, fence.width));
+}
+
+bool ShadowState::State::fencesSeen(uint64_t address, llvm::ArrayRef<uint8_t> content) {
+  return queues.sawMemory(address, content, [&](const QueueTracker::Fence &fence) { fencePassed(fence); });
+}
+
+/// The data register of a window's port shows or changes the window, and moves the address register on.
+void ShadowState::State::portAccess(uint64_t ordinal, unsigned reg, uint64_t mask, uint64_t value,
+                                    bool write) {
+  for (WindowState &window : windows) {
+    if (!window.window->port || window.window->port->data != reg)
+      continue;
+    const InternalWindow::Port &port = *window.window->port;
+    const RegisterDescription &data = description->registers[reg];
+    auto known = [&](const RegisterCondition &c) { return registers.described(c.reg).has_value(); };
+    auto holds = [&](const RegisterCondition &c) { return known(c) && c.holds(*registers.described(c.reg)); };
+    bool usable = port.usable.empty() || llvm::any_of(port.usable, holds);
+    std::optional<uint64_t> at = registers.described(port.address);
+    uint64_t first = 0, last = 0;
+    bool inside = at && *at <= ~uint64_t(0) - window.window->base &&
+                  window.clip(window.window->base + *at, data.width, first, last) &&
+                  last - first + 1 == data.width;
+    if (!usable || !inside || mask != data.widthMask()) {
+      // Nobody can say whether the access did anything, or where.
+      if (write) {
+        window.content.clear();
+        window.writers.clear();
+        window.resetBy.reset();
+        window.filled = false;
+      }
+      registers.set(port.address, std::nullopt);
+      continue;
+    }
+    uint8_t bytes[8];
+    for (unsigned i = 0; i < data.width; ++i)
+      bytes[i] = uint8_t(value >> (8 * i));
+    llvm::ArrayRef<uint8_t> content(bytes, data.width);
+    if (write) {
+      window.content.store(first, content);
+      window.writers.assign(first, last, ordinal);
+    } else {
+      window.content.observe(first, content,
+                             [&](uint64_t from, uint64_t to) { window.writers.forget(from, to); });
+    }
+    registers.set(port.address, (*at + data.width) % window.window->size);
+  }
 }
 
 void ShadowState::State::memorySeen(uint64_t address, llvm::ArrayRef<uint8_t> content) {
@@ -191,15 +307,19 @@ void ShadowState::State::waitedForMemory(const Packet &packet) {
   for (unsigned i = 0; i < packet.width; ++i)
     bytes[i] = uint8_t(packet.value >> (8 * i));
   memorySeen(packet.address, llvm::ArrayRef(bytes, packet.width));
+  synchronised |= fencesSeen(packet.address, llvm::ArrayRef(bytes, packet.width));
 }
 
 void ShadowState::State::acquired(const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs) {
-  memorySeen(packet.address, payloadOf(packet, extra, blobs));
+  llvm::ArrayRef<uint8_t> content = payloadOf(packet, extra, blobs);
+  memorySeen(packet.address, content);
+  fencesSeen(packet.address, content);
   activities.synchronised();
   // The recorder lets the completions of the transfers that this acquire covers follow; the last of them
   // counts.
   synchronised =
       extra.length == 0 || !activities.deviceMayWrite(packet.address, lastOf(packet.address, extra.length));
+  endsWithCompletions = true;
 }
 
 void ShadowState::State::transferTold(uint64_t ordinal, const Packet &packet, const PacketExtra &extra) {
@@ -207,23 +327,29 @@ void ShadowState::State::transferTold(uint64_t ordinal, const Packet &packet, co
   if (description && extra.link < description->activities.size())
     transfer.activity = unsigned(extra.link);
   transfer.toDevice = packet.flags & TransferToDevice;
-  transfer.hostAddress = packet.address;
-  transfer.deviceAddress = packet.value;
+  transfer.host = RowRange::of(packet.address, extra.expected, extra);
+  transfer.device = RowRange::of(packet.value, extra.mask, extra);
   transfer.length = extra.length;
   if (!(packet.flags & NotCaptured))
     transfer.payload = extra.payload;
+  if (!transfer.activity && extra.link == noLink)
+    transfer.queue = lastQueue;
+  if (transfer.queue)
+    transfer.uncertain = queues.othersChangeWindows(*transfer.queue) | activities.meetsOthers(transfer);
   activities.descriptor(ordinal, transfer);
   // From here until it is complete, the destination may be anything.
-  if (!transfer.toDevice) {
-    overwriteMemory(ordinal, transfer.hostAddress, transfer.length);
-    return;
-  }
+  if (!transfer.toDevice)
+    return overwriteMemory(ordinal, transfer.host);
   WindowState *window = windowOf(transfer);
-  uint64_t first, last;
-  if (window && window->clip(transfer.deviceAddress, transfer.length, first, last)) {
+  if (!window)
+    return;
+  transfer.device.visit([&](uint64_t rowFirst, uint64_t rowLast) {
+    uint64_t first, last;
+    if (!window->clip(rowFirst, lengthOf(rowFirst, rowLast), first, last))
+      return;
     window->content.forget(first, last);
     window->writers.assign(first, last, ordinal);
-  }
+  });
 }
 
 /// Cuts content that begins at `address` to the window; `address` moves along.
@@ -239,46 +365,75 @@ static llvm::ArrayRef<uint8_t> clipContent(const WindowState &window, uint64_t &
 
 void ShadowState::State::transferDone(const Packet &packet, const PacketExtra &extra,
                                       const BlobLookup &blobs) {
+  const RowRange host = RowRange::of(packet.address, extra.expected, extra);
+  llvm::ArrayRef<uint8_t> content = payloadOf(packet, extra, blobs);
   bool ended = false;
   std::optional<OutstandingTransfer> transfer = activities.completed(extra.link, ended);
-  synchronised = ended;
-  if (!transfer)
+  if (!transfer) {
+    // Seen once more: what is there now, whoever put it there.
+    host.visitContent(content,
+                      [&](uint64_t address, llvm::ArrayRef<uint8_t> part) { memorySeen(address, part); });
     return;
+  }
+  synchronised = transfer->queue ? endsWithCompletions : ended;
   WindowState *window = windowOf(*transfer);
-  uint64_t address = transfer->deviceAddress;
+  // Another queue, or a later command, may have changed the window meanwhile.
+  if (transfer->uncertain || (transfer->queue && windowsChanged > extra.link))
+    window = nullptr;
   if (transfer->toDevice) {
     if (!window || !transfer->payload || !blobs)
       return;
-    llvm::ArrayRef<uint8_t> content = blobs(transfer->payload);
-    if (content.size() > transfer->length)
-      content = content.take_front(size_t(transfer->length));
-    content = clipContent(*window, address, content);
-    window->content.store(address, content);
+    llvm::ArrayRef<uint8_t> moved = blobs(transfer->payload);
+    if (moved.size() > transfer->length)
+      moved = moved.take_front(size_t(transfer->length));
+    transfer->device.visitContent(moved, [&](uint64_t address, llvm::ArrayRef<uint8_t> part) {
+      part = clipContent(*window, address, part);
+      window->content.store(address, part);
+    });
     return;
   }
-  llvm::ArrayRef<uint8_t> content = payloadOf(packet, extra, blobs);
   if (content.size() > transfer->length)
     content = content.take_front(size_t(transfer->length));
-  memory.store(transfer->hostAddress, content);
+  transfer->host.visitContent(
+      content, [&](uint64_t address, llvm::ArrayRef<uint8_t> part) { memory.store(address, part); });
   if (!window)
     return;
-  content = clipContent(*window, address, content);
-  window->content.observe(address, content,
-                          [&](uint64_t first, uint64_t last) { window->writers.forget(first, last); });
+  transfer->device.visitContent(content, [&](uint64_t address, llvm::ArrayRef<uint8_t> part) {
+    part = clipContent(*window, address, part);
+    window->content.observe(address, part,
+                            [&](uint64_t first, uint64_t last) { window->writers.forget(first, last); });
+  });
 }
 
-WindowState *ShadowState::State::windowOf(const OutstandingTransfer &transfer) {
-  if (!transfer.activity || transfer.length == 0)
-    return nullptr;
-  for (const TransferDescription &described : description->activities[*transfer.activity].transfers) {
+/// The window that a transfer's device side lies in, of those that `transfers` name.
+template <typename Transfers>
+WindowState *ShadowState::State::windowAmong(const Transfers &transfers,
+                                             const OutstandingTransfer &transfer) {
+  for (const auto &described : transfers) {
     if (described.toDevice != transfer.toDevice || described.window.empty())
       continue;
     uint64_t first, last;
     for (WindowState &window : windows)
       if (window.window->name == described.window &&
-          window.clip(transfer.deviceAddress, transfer.length, first, last))
+          window.clip(transfer.device.address, lengthOf(transfer.device.address, transfer.device.last()),
+                      first, last))
         return &window;
   }
+  return nullptr;
+}
+
+WindowState *ShadowState::State::windowOf(const OutstandingTransfer &transfer) {
+  if (windows.empty() || transfer.length == 0 || transfer.device.empty())
+    return nullptr;
+  if (transfer.activity)
+    return windowAmong(description->activities[*transfer.activity].transfers, transfer);
+  if (!transfer.queue)
+    return nullptr;
+  // Which form of which layout it came from, a list's element perhaps, its packet does not say.
+  for (const LayoutDescription &layout : description->layouts)
+    for (const EntryForm &form : layout.forms)
+      if (WindowState *window = windowAmong(form.transfers, transfer))
+        return window;
   return nullptr;
 }
 
@@ -308,9 +463,15 @@ static bool resetsAsDescribed(const Description *description, uint64_t kind) {
 
 void ShadowState::State::deviceReset(uint64_t ordinal, const Packet &packet) {
   bool known = packet.completion == Completion::Done && resetsAsDescribed(description, packet.value);
+  forgetDevice(ordinal, known);
+}
+
+void ShadowState::State::forgetDevice(uint64_t ordinal, bool known) {
   registers.reset(ordinal, known);
   forgetWindows(ordinal, known);
   activities.reset();
+  queues.reset();
+  lastQueue.reset();
   seededAt.reset();
   synchronised = true;
 }
@@ -324,6 +485,8 @@ void ShadowState::State::lost(uint64_t ordinal, const Packet &packet) {
   forgetMemory();
   forgetWindows(std::nullopt, false);
   activities.lost(ordinal);
+  queues.lost();
+  lastQueue.reset();
 }
 
 void ShadowState::State::marked(const Packet &, const PacketExtra &extra, const BlobLookup &blobs) {
@@ -365,10 +528,13 @@ void ShadowState::State::cameBack(uint64_t ordinal, const Packet &packet, const 
 }
 
 bool ShadowState::quiescent() const {
-  return state->activities.idle();
+  return state->activities.idle() && state->queues.idle();
 }
 std::vector<std::string> ShadowState::running() const {
-  return state->activities.names();
+  std::vector<std::string> names = state->activities.names();
+  for (std::string &name : state->queues.names())
+    names.push_back(std::move(name));
+  return names;
 }
 bool ShadowState::atSynchronisation() const {
   return state->synchronised;

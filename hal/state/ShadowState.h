@@ -24,8 +24,8 @@ struct ShadowLimits {
       size_t(1) << 19; ///< Intervals of "who wrote it last" of memory; as many again of all windows.
   size_t mappings = 65536;
   size_t undescribedRegisters = 65536;
-  size_t outstanding = 4096; ///< Transfers, and operations that did not come back.
-  size_t markers = 65536;    ///< Distinct marker names whose occurrences are counted.
+  size_t outstanding = 65536; ///< Transfers and operations that did not come back; as many queue entries.
+  size_t markers = 65536;     ///< Distinct marker names whose occurrences are counted.
 };
 
 /// One device's state. Not copyable; one thread. Nothing here fails: what a packet does not say is unknown.
@@ -54,14 +54,16 @@ public:
   void seed(const Keyframe &keyframe, const BlobLookup &blobs);
 
   /// Nothing submitted that has not been observed complete. A transfer is complete with its DmaCompletion, an
-  /// activity when its end was observed and its transfers are complete, a submission at the next memory wait
-  /// that succeeded or acquire. After a loss every activity may be running until its end is observed or the
-  /// device is reset.
+  /// activity when its end was observed and its transfers are complete, an entry of a queue when a fence
+  /// behind it, the queue's progress or the description's `idle` was observed (of a queue that the
+  /// description does not have: at the next memory wait that succeeded, or acquire). After a loss every
+  /// activity may be running until its end is observed or the device is reset.
   bool quiescent() const;
   /// Names of running activities (and words for what has no name), for messages.
   std::vector<std::string> running() const;
   /// True if the packet just applied is a synchronisation point that ends a window: an activity was observed
-  /// complete (after the last DmaCompletion, if there are any), an interrupt came, a memory wait ended, an
+  /// complete (after the last DmaCompletion, if there are any), a queue was drained, a fence was seen, an
+  /// interrupt came, a memory wait ended, an
   /// acquire was made (if a DmaCompletion is to follow: that instead), the device was reset. (Markers *start*
   /// one: the caller's job.)
   bool atSynchronisation() const;

@@ -4,6 +4,7 @@
 #include "hal/state/ActivityTracker.h"
 #include "hal/state/ContentMap.h"
 #include "hal/state/OrdinalMap.h"
+#include "hal/state/QueueTracker.h"
 #include "hal/state/RegisterShadow.h"
 #include "hal/state/ShadowState.h"
 #include "llvm/ADT/StringMap.h"
@@ -35,6 +36,11 @@ inline uint64_t lastOf(uint64_t first, uint64_t length) {
   return length - 1 > ~uint64_t(0) - first ? ~uint64_t(0) : first + (length - 1);
 }
 
+/// Bytes of a range; of the whole address space one less, which nothing here can be.
+inline uint64_t lengthOf(uint64_t first, uint64_t last) {
+  return last - first == ~uint64_t(0) ? last - first : last - first + 1;
+}
+
 struct ShadowState::State {
   State(const Description *description, std::vector<std::string> spaces, uint16_t device,
         const ShadowLimits &limits);
@@ -45,6 +51,7 @@ struct ShadowState::State {
   void memoryWritten(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
                      const BlobLookup &blobs);
   void memorySeen(uint64_t address, llvm::ArrayRef<uint8_t> content);
+  bool fencesSeen(uint64_t address, llvm::ArrayRef<uint8_t> content);
   void transferTold(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
   void transferDone(const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
   void acquired(const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
@@ -53,13 +60,20 @@ struct ShadowState::State {
   void lost(uint64_t ordinal, const Packet &packet);
   void marked(const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
   void mapped(uint64_t ordinal, uint64_t first, uint64_t length, bool isMapped);
+  void submitted(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
+  void forgetDevice(uint64_t ordinal, bool known);
+  void portAccess(uint64_t ordinal, unsigned reg, uint64_t mask, uint64_t value, bool write);
+  void fencePassed(const QueueTracker::Fence &fence);
+  std::optional<uint64_t> wordAt(uint64_t address, unsigned width) const;
   void cameBack(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
   bool didNotComplete(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
   void dispatch(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
 
   void started(uint64_t ordinal, unsigned activity, uint64_t value);
-  void overwriteMemory(uint64_t ordinal, uint64_t first, uint64_t length);
+  void overwriteMemory(uint64_t ordinal, const RowRange &rows);
   WindowState *windowOf(const OutstandingTransfer &transfer);
+  template <typename Transfers>
+  WindowState *windowAmong(const Transfers &transfers, const OutstandingTransfer &transfer);
   void forgetMemory();
   void forgetWindows(std::optional<uint64_t> resetBy, bool filled);
 
@@ -71,6 +85,10 @@ struct ShadowState::State {
   ShadowLimits limits;
   RegisterShadow registers;
   ActivityTracker activities;
+  QueueTracker queues;
+  std::optional<unsigned> lastQueue; ///< Of the last Submit: what descriptors without activity are of.
+  uint64_t windowsChanged = 0; ///< 1 + the last Submit that may have changed windows in ways nobody tells.
+  bool endsWithCompletions = false; ///< The packet that the present DmaCompletions follow ends a window.
   PageBudget budget;
   ContentMap memory;
   OrdinalMap memoryWriters, mappings;
