@@ -362,13 +362,11 @@ private:
 ArenaLayout layOut(const Network &network, const Blob &blob) {
   ArenaLayout layout;
   uint32_t at = alignTo(uint32_t(blob.bytes.size()), 64);
-  layout.descriptors = at;
-  at += maxDescriptors * sizeof(minnow_descriptor);
   for (const Tensor &tensor : network.tensors) {
     layout.tensors.push_back(at);
     at = alignTo(at + tensor.paddedBytes(), 64);
   }
-  layout.bytes = at;
+  layout.descriptors = at;
   return layout;
 }
 
@@ -399,7 +397,7 @@ LoweringResult lower(const Network &network, const NetworkParameters &parameters
   const Surroundings all{network, parameters, blob, layout, arena, MINNOW_SCRATCHPAD_SIZE - at};
   for (size_t i = 0; i < network.layers.size(); ++i) {
     LayerLowering layer(all, i, biasAt[i], lowered.descriptors);
-    if (!layer.run() || lowered.descriptors.size() > maxDescriptors) {
+    if (!layer.run()) {
       result.failure = "layer " + network.layers[i].name + " does not fit";
       return result;
     }

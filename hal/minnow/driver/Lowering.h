@@ -27,11 +27,8 @@ namespace tapeback::minnow {
 struct ArenaLayout {
   uint32_t blob = 0;
   std::vector<uint32_t> tensors; ///< With borders.
-  uint32_t descriptors = 0;
-  uint32_t bytes = 0;
+  uint32_t descriptors = 0;      ///< Last: how many there are is known when all is lowered.
 };
-/// As many descriptors as the arena has room for.
-constexpr uint32_t maxDescriptors = 4096;
 ArenaLayout layOut(const Network &network, const Blob &blob);
 
 struct Tile {
@@ -43,6 +40,11 @@ struct LoweredNetwork {
   std::vector<minnow_command> prologue; ///< Queue 1, once after a reset: the biases, which then stay.
   std::vector<std::vector<Tile>> layers;
   std::vector<minnow_descriptor> descriptors; ///< To be put at the arena's descriptors.
+
+  /// Of the arena; the same wherever it lies.
+  size_t arenaBytes(const ArenaLayout &layout) const {
+    return layout.descriptors + descriptors.size() * sizeof(minnow_descriptor);
+  }
 };
 
 /// `arena` is the device's address of the arena. Nothing, with a reason, if a layer cannot be made to fit.

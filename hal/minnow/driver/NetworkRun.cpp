@@ -46,14 +46,13 @@ public:
 
   bool run(std::string &failure) {
     Span span(accelerator, network.name);
-    if (!span || !accelerator.start() || !accelerator.allocate(layout.bytes, arena))
+    // Lowered once for its size, and once more where it lies.
+    LoweringResult result = lower(network, parameters, blob, layout, 0);
+    failure = result.failure.empty() ? "" : network.name + ": " + result.failure;
+    if (!span || !failure.empty() || !accelerator.start() ||
+        !accelerator.allocate(result.network.arenaBytes(layout), arena))
       return false;
-    LoweringResult result = lower(network, parameters, blob, layout, arena.iova);
-    if (!result.failure.empty()) {
-      failure = network.name + ": " + result.failure;
-      return false;
-    }
-    lowered = std::move(result.network);
+    lowered = lower(network, parameters, blob, layout, arena.iova).network;
     if (!prepare())
       return false;
     for (uint64_t inference = 0; inference < options.inferences; ++inference) {
