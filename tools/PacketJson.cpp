@@ -17,12 +17,20 @@ Expected<PacketPrinter::Fetched> PacketPrinter::fetch(const Packet &packet, cons
     if (!text)
       return text.takeError();
     fetched.name = std::move(*text);
-  } else if ((shape.uses & KindShape::Payload) && extra.payload &&
-             (payload != Payload::None || packet.kind == PacketKind::Submit)) {
-    Expected<ArrayRef<uint8_t>> content = reader.blob(extra.payload);
-    if (!content)
-      return content.takeError();
-    fetched.content = *content;
+    return fetched;
+  }
+  if (!(shape.uses & KindShape::Payload) || !extra.payload)
+    return fetched;
+  const LayoutDescription *layout = layoutOf(packet, extra);
+  if (payload == Payload::None && !layout)
+    return fetched;
+  Expected<ArrayRef<uint8_t>> content = reader.blob(extra.payload);
+  if (!content)
+    return content.takeError();
+  fetched.content = *content;
+  if (layout && !content->empty()) {
+    fetched.layout = layout;
+    follow(packet, *layout, *content);
   }
   return fetched;
 }
@@ -50,14 +58,10 @@ Error PacketPrinter::writeJsonLine(raw_ostream &os, uint64_t ordinal, uint64_t w
 
 /// What the command is, beside the bytes of it. Host addresses, and what the description prints so, are
 /// hexadecimal.
-void PacketPrinter::writeEntry(json::OStream &os, const Packet &packet, ArrayRef<uint8_t> entry) {
-  const LayoutDescription *layout = layoutOf(packet);
-  if (!layout || entry.empty())
-    return;
-  os.attribute("queue_name", description(packet.device)->queues[packet.value].name);
-  const EntryForm *form = layout->formOf(entry);
+void PacketPrinter::writeEntry(json::OStream &os, const LayoutDescription &layout, ArrayRef<uint8_t> entry) {
+  const EntryForm *form = layout.formOf(entry);
   os.attribute("command", form ? json::Value(form->name) : json::Value(nullptr));
-  os.attribute("text", formatEntry(*layout, entry));
+  os.attribute("text", formatEntry(layout, entry));
   if (!form)
     return;
   os.attributeObject("operands", [&] {
@@ -123,11 +127,14 @@ void PacketPrinter::writeObject(json::OStream &os, uint64_t ordinal, uint64_t wi
     else if (packet.kind == PacketKind::Submit) {
       os.attribute("queue", packet.value);
       os.attribute("index", extra.count);
-      writeEntry(os, packet, content);
+      if (fetched.layout)
+        os.attribute("queue_name", known->queues[packet.value].name);
     } else if (packet.kind == PacketKind::DmaCompletion)
       os.attribute("again", packet.value == 1);
     else if (shape.value)
       os.attribute(shape.value, hex(packet.value));
+    if (fetched.layout)
+      writeEntry(os, *fetched.layout, content);
     if (reg) {
       os.attribute("register", reg->name);
       SeenBits seen = seenBits(packet, *reg);
@@ -150,6 +157,8 @@ void PacketPrinter::writeObject(json::OStream &os, uint64_t ordinal, uint64_t wi
       os.attribute("rows", shaped.rows);
       os.attribute("row_bytes", shaped.rowBytes);
       os.attribute("host_stride", shaped.stride);
+      if (packet.kind == PacketKind::DmaDescriptor)
+        os.attribute("device_stride", shaped.rows > 1 ? extra.mask : 0);
     }
     if (packet.kind == PacketKind::DmaDescriptor)
       os.attribute("activity", known && extra.link < known->activities.size()

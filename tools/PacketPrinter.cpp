@@ -98,10 +98,28 @@ const RegisterDescription *PacketPrinter::registerOf(const Packet &packet) {
              : nullptr;
 }
 
-const LayoutDescription *PacketPrinter::layoutOf(const Packet &packet) {
+const LayoutDescription *PacketPrinter::layoutOf(const Packet &packet, const PacketExtra &extra) {
+  if (packet.kind == PacketKind::MemoryWrite)
+    return element && element->device == packet.device && element->address == packet.address &&
+                   extra.length == element->layout->size
+               ? element->layout
+               : nullptr;
   const Description *known = packet.kind == PacketKind::Submit ? description(packet.device) : nullptr;
   return known && packet.value < known->queues.size() ? &known->layouts[known->queues[packet.value].layout]
                                                       : nullptr;
+}
+
+/// Descriptions stay where they are, so that the element's layout may be kept.
+void PacketPrinter::follow(const Packet &packet, const LayoutDescription &layout, ArrayRef<uint8_t> entry) {
+  element.reset();
+  const EntryForm *form = layout.formOf(entry);
+  if (!form || !form->chain)
+    return;
+  auto value = [&](unsigned field) { return entryValue(form->fields[field], entry); };
+  if (form->chain->last && form->chain->last->holds(value(form->chain->last->field)))
+    return;
+  element = Element{packet.device, value(form->chain->address),
+                    &description(packet.device)->layouts[form->chain->layout]};
 }
 
 std::string PacketPrinter::spaceName(uint16_t space) const {
@@ -155,18 +173,16 @@ std::string PacketPrinter::fields(const Packet &packet) {
 
 /// "q0 #12 GEMM m=8 n=8 k=64 at 0x1000".
 std::string PacketPrinter::submission(const Packet &packet, const PacketExtra &extra,
-                                      ArrayRef<uint8_t> entry) {
-  const LayoutDescription *layout = layoutOf(packet);
-  std::string text = layout ? description(packet.device)->queues[packet.value].name
-                            : "queue " + std::to_string(packet.value);
+                                      const Fetched &fetched) {
+  std::string text = layoutOf(packet, extra) ? description(packet.device)->queues[packet.value].name
+                                             : "queue " + std::to_string(packet.value);
   text += " #" + std::to_string(extra.count);
-  if (layout && !entry.empty())
-    return text + " " + formatEntry(*layout, entry) + " at " + hex(packet.address);
+  if (fetched.layout)
+    return text + " " + formatEntry(*fetched.layout, fetched.content) + " at " + hex(packet.address);
   return text + ": " + hex(packet.address) + ", " + std::to_string(extra.length) + " bytes";
 }
 
-std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extra,
-                                   ArrayRef<uint8_t> content) {
+std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extra, const Fetched &fetched) {
   auto condition = [&] {
     return " until & " + hex(extra.mask) + " == " + hex(extra.expected) + " within " +
            duration(extra.deadline);
@@ -191,8 +207,11 @@ std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extr
     return place(packet) + condition() + ": " + hex(packet.value) + fields(packet) + " after " +
            std::to_string(extra.count) + " reads";
   case PacketKind::MemoryWait: return hex(packet.address) + condition() + ": " + hex(packet.value);
-  case PacketKind::Submit: return submission(packet, extra, content);
+  case PacketKind::Submit: return submission(packet, extra, fetched);
   case PacketKind::MemoryWrite:
+    if (fetched.layout)
+      return range() + ": " + formatEntry(*fetched.layout, fetched.content);
+    return range();
   case PacketKind::MemoryRead:
   case PacketKind::Acquire:
   case PacketKind::MemoryMap:
@@ -202,6 +221,8 @@ std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extr
     bool from = packet.flags & TransferFromDevice;
     std::string text =
         (from ? "from device " : "to device ") + hex(packet.value) + (from ? " to " : " from ") + range();
+    if (extra.mask && rowsOf(extra).rows > 1)
+      text += " (" + std::to_string(extra.mask) + " in the device)";
     if (known && extra.link < known->activities.size())
       text += " (" + known->activities[extra.link].name + ")";
     return text;
@@ -282,7 +303,7 @@ Error PacketPrinter::writeText(raw_ostream &os, uint64_t ordinal, uint64_t windo
   os << " t" << packet.thread << " " << left_justify(kindText(packet.kind), 14);
   if (shape.uses & KindShape::Name)
     os << " " << quoteUntrusted(fetched->name);
-  std::string text = details(packet, extra, fetched->content);
+  std::string text = details(packet, extra, *fetched);
   if (!text.empty())
     os << " " << text;
   if (packet.completion != Completion::Done)
@@ -292,7 +313,7 @@ Error PacketPrinter::writeText(raw_ostream &os, uint64_t ordinal, uint64_t windo
   for (const FlagName &flag : flagNames)
     if ((packet.flags & flag.bit) && !(flag.bit & (TransferToDevice | TransferFromDevice | Failed)))
       os << " [" << flag.name << "]";
-  bool decoded = payload == Payload::Preview && layoutOf(packet); // The first bytes would say less.
+  bool decoded = payload == Payload::Preview && fetched->layout; // The first bytes would say less.
   if (!(shape.uses & KindShape::Payload) || !extra.payload || payload == Payload::None || decoded) {
     os << "\n";
     return Error::success();

@@ -8,6 +8,7 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,9 @@ public:
   const Description *description(uint16_t device);
   /// The register that a register access or poll falls into, or null.
   const RegisterDescription *registerOf(const Packet &packet);
-  /// What the entries of a Submit's queue look like, or null.
-  const LayoutDescription *layoutOf(const Packet &packet);
+  /// What the entries of a Submit's queue look like, or null. Also of a MemoryWrite that has an element of a
+  /// list (a descriptor) to which the commands and elements printed last have led.
+  const LayoutDescription *layoutOf(const Packet &packet, const PacketExtra &extra);
   /// "bar0"; "space-N" if the tape's table has no such space.
   std::string spaceName(uint16_t space) const;
 
@@ -61,11 +63,18 @@ private:
     std::unique_ptr<Description> description;
   };
 
-  /// What has to be fetched, and may fail, before anything is written. `content` is the reader's; of a Submit
+  /// What has to be fetched, and may fail, before anything is written. `content` is the reader's; of an entry
   /// it is there with Payload::None, too, since its decoding needs it.
   struct Fetched {
     std::string name;
     llvm::ArrayRef<uint8_t> content;
+    const LayoutDescription *layout = nullptr; ///< Of an entry that has content.
+  };
+  /// Where the next element of a list lies.
+  struct Element {
+    uint16_t device;
+    uint64_t address;
+    const LayoutDescription *layout;
   };
   llvm::Expected<Fetched> fetch(const Packet &packet, const PacketExtra &extra);
   void writeObject(llvm::json::OStream &os, uint64_t ordinal, uint64_t window, const Packet &packet,
@@ -73,15 +82,17 @@ private:
   uint64_t nanoseconds(const Packet &packet, uint64_t ticks) const;
   std::string place(const Packet &packet);
   std::string fields(const Packet &packet);
-  std::string submission(const Packet &packet, const PacketExtra &extra, llvm::ArrayRef<uint8_t> entry);
-  void writeEntry(llvm::json::OStream &os, const Packet &packet, llvm::ArrayRef<uint8_t> entry);
-  std::string details(const Packet &packet, const PacketExtra &extra, llvm::ArrayRef<uint8_t> content);
+  std::string submission(const Packet &packet, const PacketExtra &extra, const Fetched &fetched);
+  void writeEntry(llvm::json::OStream &os, const LayoutDescription &layout, llvm::ArrayRef<uint8_t> entry);
+  void follow(const Packet &packet, const LayoutDescription &layout, llvm::ArrayRef<uint8_t> entry);
+  std::string details(const Packet &packet, const PacketExtra &extra, const Fetched &fetched);
   llvm::Expected<std::string> name(const PacketExtra &extra);
 
   TapeReader &reader;
   Payload payload;
   std::vector<Slot> descriptions;
   std::vector<std::string> warnings;
+  std::optional<Element> element;
 };
 
 } // namespace tapeback

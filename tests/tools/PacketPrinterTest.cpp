@@ -217,6 +217,50 @@ TEST_CASE("commands are shown by name, with their operands") {
   CHECK(StringRef(text(plain, s.packet, s.extra)).contains("queue 0 #12: 0x7000, 16 bytes |05080000"));
 }
 
+TEST_CASE("elements of a list are shown as what the commands before them lead to") {
+  FakeReader tape = sample(R"(tapeback-description: 1
+name: engine
+spaces: [bar0]
+registers: [{name: R, offset: 0}, {name: S, offset: 4}]
+layouts:
+  - name: command
+    size: 8
+    fields: [{name: first, offset: 0, width: 8, address: true}]
+    chain: {address: first, layout: element}
+  - name: element
+    size: 16
+    fields: [{name: next, offset: 0, width: 8, address: true}, {name: last, offset: 8, bits: 0}, {name: n, offset: 12}]
+    chain: {address: next, layout: element, last: {field: last, value: 1}}
+queues: [{name: q0, base: R, size: R, doorbell: S, layout: command}]
+)");
+  auto element = [&](uint64_t address, std::vector<uint8_t> content) {
+    Submitted s;
+    s.packet.kind = PacketKind::MemoryWrite;
+    s.packet.address = address;
+    s.extra.length = content.size();
+    s.extra.payload = tape.blobOf(std::move(content));
+    return s;
+  };
+  Submitted start = submit(tape, {0x40, 0, 0, 0, 0, 0, 0, 0});
+  Submitted first = element(0x40, {0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0});
+  Submitted last = element(0x80, {0x40, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0});
+  Submitted data = element(0x80, {1, 2, 3});
+  for (auto mode : {PacketPrinter::Payload::None, PacketPrinter::Payload::Preview}) {
+    PacketPrinter printer(tape, mode);
+    CHECK(!StringRef(text(printer, first.packet, first.extra)).contains("element")); // Nothing leads there.
+    CHECK(StringRef(text(printer, start.packet, start.extra))
+              .contains("q0 #12 command first=0x40 at 0x7000\n"));
+    CHECK(!StringRef(text(printer, last.packet, last.extra)).contains("element"));
+    CHECK(StringRef(text(printer, first.packet, first.extra))
+              .contains("0x40, 16 bytes: element next=0x80 n=7\n"));
+    CHECK(!StringRef(text(printer, data.packet, data.extra)).contains("element")); // Not an element's size.
+    json::Object shown = object(printer, last.packet, last.extra);
+    CHECK(shown.getString("command") == "element");
+    CHECK(shown.getObject("operands")->getInteger("n") == 9);
+    CHECK(!StringRef(text(printer, first.packet, first.extra)).contains("element")); // The list has ended.
+  }
+}
+
 TEST_CASE("transfers in rows are shown as rows") {
   FakeReader tape = sample(engine);
   PacketPrinter printer(tape), whole(tape, PacketPrinter::Payload::Whole);
@@ -235,14 +279,18 @@ TEST_CASE("transfers in rows are shown as rows") {
   CHECK(shown.getInteger("rows") == 2);
   CHECK(shown.getInteger("row_bytes") == 3);
   CHECK(shown.getInteger("host_stride") == 256);
+  CHECK(shown.getInteger("device_stride") == 0);
   CHECK(shown.get("activity")->kind() == json::Value::Null);
+  extra.mask = 72;
+  CHECK(StringRef(text(printer, packet, extra)).contains("in 2 rows 256 apart (72 in the device) ["));
+  CHECK(object(printer, packet, extra).getInteger("device_stride") == 72);
   extra.payload = tape.blobOf({1, 2, 3, 4, 5, 6});
   std::string lines = text(whole, packet, extra);
   CHECK(StringRef(lines).contains("000000001000  01 02 03 "));
   CHECK(StringRef(lines).contains("000000001100  04 05 06 "));
   // Rows that do not divide the length are no rows.
   extra.length = 7;
-  CHECK(StringRef(text(printer, packet, extra)).contains("0x1000, 7 bytes [device-owned]"));
+  CHECK(StringRef(text(printer, packet, extra)).contains("0x1000, 7 bytes [device-owned]")); // And no stride.
   CHECK(object(printer, packet, extra).getInteger("rows") == 1);
 
   packet.kind = PacketKind::DmaCompletion;

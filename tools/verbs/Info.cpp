@@ -42,7 +42,7 @@ struct Counts {
 Error countCommand(TapeReader &reader, PacketPrinter &names, const Packet &packet, const PacketExtra &extra,
                    Counts &counts) {
   std::string name = "unknown";
-  const LayoutDescription *layout = names.layoutOf(packet);
+  const LayoutDescription *layout = names.layoutOf(packet, extra);
   if (layout && extra.payload) {
     Expected<ArrayRef<uint8_t>> entry = reader.blob(extra.payload);
     if (!entry)
