@@ -128,6 +128,7 @@ public:
     case StressStep::Kind::CheckMemory:
       return held(step.name, tb_check_memory(device, step.name, iova + step.memory, step.bytes.data(),
                                              step.bytes.size()));
+    case StressStep::Kind::Reset: return good("tb_reset", tb_reset(device));
     case StressStep::Kind::Quiet: return true;
     }
     return false;

@@ -26,7 +26,8 @@ struct StressOptions {
   bool errors = true; ///< Commands that fail, and RESUME.
   bool resets = true; ///< SOFT_RESET, also of a device at work.
   /// Legal, but nobody who watches from outside can follow: chains that store into their own later
-  /// descriptors, and writes of BASE and SIZE that a busy queue ignores.
+  /// descriptors, writes of BASE and SIZE that a busy queue ignores, and ENABLE
+  /// cleared while commands run (what they move is then not counted).
   bool exotic = false;
 };
 
@@ -42,6 +43,7 @@ struct StressStep {
     AwaitMemory,    ///< Until the 8 bytes at `memory` are `value`.
     AwaitInterrupt, ///< At least one message has been sent since the last wait.
     CheckMemory,    ///< `bytes` must be at `memory`.
+    Reset,          ///< From outside: tb_reset.
     Quiet,          ///< Nothing is going on: all state may be compared. See below.
   } kind = Kind::Mark;
   const char *name = ""; ///< Of a round or a check.

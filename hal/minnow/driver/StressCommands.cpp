@@ -125,6 +125,12 @@ minnow_command CommandSource::compute(unsigned half) {
 }
 
 minnow_command CommandSource::transfer(unsigned half, bool store) {
+  if (!store && random.chance(1)) { // As much as there can be in one command.
+    uint32_t most = random.oneOf({1u, 16u, 4096u}), bytes = most == 4096 ? 8 : 65536 / most;
+    uint32_t outside = random.oneOf({0u, 8u, bytes}), into = random.oneOf({0u, 8u, bytes});
+    uint64_t from = data + 8 * random.below(64);
+    return minnow_dma(MINNOW_DMA_LOAD, from, 0, bytes, most, outside, most == 1 ? 0xfffffff8 : into);
+  }
   uint32_t limit = random.chance(80) ? 32 : 256;
   uint32_t rowBytes = 8 * random.between(1, limit), rows = random.chance(50) ? 1 : random.between(1, 12);
   if (rows * rowBytes > 8192)

@@ -263,7 +263,7 @@ uint64_t StressPlan::Planner::chainOf(std::vector<minnow_descriptor> links, uint
 
 bool StressPlan::Planner::chain(unsigned q, bool fails) {
   uint32_t length = random.chance(90) ? random.between(1, 6) : random.between(7, 40);
-  bool tooLong = fails && random.chance(8);
+  bool tooLong = fails && random.chance(12);
   if (tooLong || (!fails && random.chance(1)))
     length = MINNOW_MAX_CHAIN;
   if (descriptorSlot + length > descriptorSlots)
@@ -280,6 +280,10 @@ bool StressPlan::Planner::chain(unsigned q, bool fails) {
   // What follows the last descriptor is ignored, whatever it is.
   uint64_t behind =
       random.oneOf<uint64_t>({0, address(arenaBytes), address(descriptors) | 8, uint64_t(1) << 60});
+  if (tooLong && random.chance(50)) { // What else is wrong with it comes first.
+    links.back() = source.failingDescriptor(q);
+    links.back().next = 0;
+  }
   if (!fails) {
     links.back().flags |= MINNOW_DESCRIPTOR_LAST;
   } else if (!tooLong) {

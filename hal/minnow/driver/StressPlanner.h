@@ -82,7 +82,9 @@ private:
   void errorRound();
   void ringErrorRound();
   void overflowRound();
-  void exoticRound();
+  void selfModifyingRound();
+  void pausedRound();
+  void manyBurstsRound();
   void resetRound();
   void resetIdle();
   void resetHalted();
@@ -112,7 +114,8 @@ private:
   uint32_t freeWaits[MINNOW_SEMAPHORES] =
       {}; ///< Signals of earlier rounds that a WAIT may take without asking.
   uint32_t irqStatus = 0, irqEnable = 0;
-  bool idle = true; ///< The last round ended with both queues known to be empty.
+  bool fromOutside = false; ///< How this reset is done.
+  bool idle = true;         ///< The last round ended with both queues known to be empty.
   bool started = false, freeze = false;
   uint32_t fenceSlot = 0, descriptorSlot = 0;
   uint64_t fenceValue;

@@ -34,13 +34,13 @@ std::vector<StressStep> StressPlan::Planner::next() {
     else if (options.errors && idle && pick < 16)
       ringErrorRound();
     else if (options.errors && idle && pick == 16 && options.commands >= 1000)
-      overflowRound();
+      random.chance(50) ? overflowRound() : manyBurstsRound();
     else if (options.resets && idle && pick >= 17 && pick < 22)
       resetRound();
     else if (idle && pick >= 22 && pick < 26)
       disabledRound();
     else if (options.exotic && idle && pick >= 26 && pick < 30)
-      exoticRound();
+      random.chance(50) ? selfModifyingRound() : pausedRound();
     else
       ordinaryRound();
   }
@@ -177,7 +177,7 @@ void StressPlan::Planner::overflowRound() {
 }
 
 /// A chain that writes one of its own later descriptors.
-void StressPlan::Planner::exoticRound() {
+void StressPlan::Planner::selfModifyingRound() {
   mark("self-modifying");
   beginRound();
   unsigned q = random.below(2);
@@ -198,7 +198,45 @@ void StressPlan::Planner::exoticRound() {
   finish(true);
 }
 
+/// ENABLE goes and comes while commands run. What ends meanwhile is not counted: nobody knows how much that
+/// is.
+void StressPlan::Planner::pausedRound() {
+  mark("paused");
+  beginRound();
+  fillData();
+  commands(random.between(4, 14), true, true);
+  closingFences();
+  submit();
+  for (unsigned times = random.between(1, 3); times; --times) {
+    write(MINNOW_CONTROL, random.chance(50) ? MINNOW_CONTROL_RESUME : 0); // Not halted: RESUME does nothing.
+    read("ring", queueRegister(0, MINNOW_Q_SIZE), queues[0].size);        // Lets time pass.
+    write(MINNOW_CONTROL, MINNOW_CONTROL_ENABLE);
+  }
+  for (const Entry &entry : program)
+    if (isFence(entry.command))
+      irqStatus |= interrupts(entry.command) ? MINNOW_IRQ_FENCE0 << entry.queue : 0;
+  poll("idle", MINNOW_STATUS, MINNOW_STATUS_RESETTING | MINNOW_STATUS_IDLE, MINNOW_STATUS_IDLE);
+  write(MINNOW_CNT_CONTROL, MINNOW_CNT_CLEAR | (freeze ? MINNOW_CNT_FREEZE : 0));
+  evaluation.exact = Exact();
+  finish(true);
+}
+
+/// More bursts than READ_BURSTS can count.
+void StressPlan::Planner::manyBurstsRound() {
+  mark("many-bursts");
+  beginRound();
+  std::vector<minnow_descriptor> links;
+  for (uint32_t i = 0; i < 66; ++i)
+    links.push_back(minnow_make_descriptor(address(data + 8 * i), 0, 65536, 1, 0, 0, 0, 0));
+  links.back().flags |= MINNOW_DESCRIPTOR_LAST;
+  emit(random.below(2), minnow_dma_chain(chainOf(links, 0)));
+  closingFences();
+  submit();
+  finish(true);
+}
+
 void StressPlan::Planner::resetRound() {
+  fromOutside = random.chance(25);
   switch (random.below(4)) {
   case 0: mark("reset"); break;
   case 1: resetHalted(); break;
@@ -254,8 +292,12 @@ void StressPlan::Planner::resetRunning() {
 }
 
 void StressPlan::Planner::afterReset() {
-  write(MINNOW_CONTROL, MINNOW_CONTROL_SOFT_RESET);
-  poll("reset", MINNOW_STATUS, MINNOW_STATUS_RESETTING, 0);
+  if (fromOutside) {
+    steps.emplace_back().kind = Kind::Reset;
+  } else {
+    write(MINNOW_CONTROL, MINNOW_CONTROL_SOFT_RESET);
+    poll("reset", MINNOW_STATUS, MINNOW_STATUS_RESETTING, 0);
+  }
   evaluation.reset();
   hazards.synchronise();
   for (Queue &queue : queues)

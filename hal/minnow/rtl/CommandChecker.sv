@@ -56,7 +56,8 @@ module CommandChecker
       opMaxpool8: begin
         so = limit(so, w[5], 1, 256);
         so = limit(so, w[6], 1, 256);
-        so = limit(so, w[7], 1, 512);
+        so = limit(so, w[7], 8, 512);
+        so = limit(so, w[7], 8, {w[7][31:3], 3'b0});  // A multiple of 8 is one of the limits.
         so = limit(so, w[8], 1, w[5] < w[6] ? (w[5] < 8 ? w[5] : 8) : (w[6] < 8 ? w[6] : 8));
         so = limit(so, w[9], 1, 8);
       end
@@ -98,7 +99,6 @@ module CommandChecker
       opMaxpool8: begin
         so = aligned8(so, w[2]);
         so = aligned8(so, w[4]);
-        so = aligned8(so, w[7]);
       end
       default: ;
     endcase

@@ -136,13 +136,12 @@ module DmaEngine
         end
         checking:
         if (checkDone) begin
-          // The limit of the chain's length is one of the limits: it comes before alignment and extent.
-          if (ordinal == 255 && !lastOfChain && !(checkVerdict.bad && checkVerdict.code == errBadArgument)) begin
-            verdict <= failure(errChainTooLong, descriptor);
+          if (checkVerdict.bad) begin
+            verdict <= checkVerdict;
             done <= 1;
             state <= idle;
-          end else if (checkVerdict.bad) begin
-            verdict <= checkVerdict;
+          end else if (ordinal == 255 && !lastOfChain) begin
+            verdict <= failure(errChainTooLong, descriptor);
             done <= 1;
             state <= idle;
           end else begin

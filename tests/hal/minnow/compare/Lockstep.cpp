@@ -69,6 +69,7 @@ struct Side {
     case Kind::CheckMemory:
     case Kind::Quiet: return 0;
     case Kind::Write: check(target->write(0, step.offset, 4, step.value)); return 0;
+    case Kind::Reset: check(target->reset(ResetKind::Default)); return 0;
     case Kind::Read: return read(step.offset);
     case Kind::Fill:
     case Kind::FillApi:
@@ -216,8 +217,8 @@ private:
   }
 
   void print(const StressStep &step) {
-    static const char *const kinds[] = {"mark",     "write",  "read",      "poll",      "fill",
-                                        "fill-api", "memory", "interrupt", "check-mem", "quiet"};
+    static const char *const kinds[] = {"mark",   "write",     "read",      "poll",  "fill", "fill-api",
+                                        "memory", "interrupt", "check-mem", "reset", "quiet"};
     std::printf("%6llu %-9s %-24s offset %03x value %llx mask %llx memory %05x bytes %zu\n",
                 static_cast<unsigned long long>(outcome.steps), kinds[unsigned(step.kind)], step.name,
                 step.offset, static_cast<unsigned long long>(step.value),

@@ -75,6 +75,8 @@ std::vector<Wrong> wrongs() {
       {"height 257", with(pool, {{5, 257}}), 2, 257},
       {"width 0", with(pool, {{6, 0}}), 2, 0},
       {"channels 520", with(pool, {{7, 520}}), 2, 520},
+      {"channels 4", with(pool, {{7, 4}}), 2, 4},
+      {"channels 20, and a window that is too large", with(pool, {{7, 20}, {8, 9}}), 2, 20},
       {"window 0", with(pool, {{8, 0}}), 2, 0},
       {"window 9", with(pool, {{5, 20}, {6, 20}, {8, 9}}), 2, 9},
       {"window higher than the image", with(pool, {{5, 3}, {8, 4}}), 2, 4},
