@@ -2,6 +2,7 @@
 #include "format/Failure.h"
 #include "format/Text.h"
 #include "tools/CommandLine.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 
@@ -37,6 +38,9 @@ Expected<PacketFilter> PacketFilter::make(const FilterOptions &options, TapeRead
   filter.anyRegister = options.registers.empty();
   for (const std::string &name : options.registers)
     if (Error error = filter.addRegister(name, reader, printer))
+      return error;
+  for (const std::string &name : options.commands)
+    if (Error error = filter.addCommand(name, reader, printer))
       return error;
   if (options.thread) {
     if (*options.thread > UINT16_MAX)
@@ -126,13 +130,37 @@ Error PacketFilter::addRegister(StringRef name, TapeReader &reader, PacketPrinte
           : suggestion(name, names, "registers"));
 }
 
-bool PacketFilter::passes(const Packet &packet) const {
+Error PacketFilter::addCommand(const std::string &name, TapeReader &reader, PacketPrinter &printer) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < reader.devices().size(); ++i)
+    if (const Description *description = printer.description(uint16_t(i)))
+      for (const QueueDescription &queue : description->queues)
+        for (const EntryForm &form : description->layouts[queue.layout].forms)
+          if (!is_contained(names, form.name))
+            names.push_back(form.name);
+  commands.push_back(name);
+  if (name == "unknown" || is_contained(names, name))
+    return Error::success();
+  return failUsage("no-such-command", "there is no command '" + name + "' on this tape", "--command",
+                   names.empty() ? "no description on the tape names commands"
+                                 : suggestion(name, names, "commands"));
+}
+
+Expected<bool> PacketFilter::passes(const Packet &packet, const PacketExtra &extra,
+                                    PacketPrinter &printer) const {
   if (kinds.any() && !kinds.test(size_t(packet.kind)))
     return false;
   if (device && packet.device != *device)
     return false;
   if (thread && packet.thread != *thread)
     return false;
+  if (!commands.empty()) {
+    Expected<std::string> command = printer.commandOf(packet, extra);
+    if (!command)
+      return command.takeError();
+    if (!is_contained(commands, *command))
+      return false;
+  }
   if (anyRegister)
     return true;
   if (packet.kind != PacketKind::RegisterRead && packet.kind != PacketKind::RegisterWrite &&

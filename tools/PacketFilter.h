@@ -1,4 +1,4 @@
-// Which packets a listing shows: kind, register, device, thread.
+// Which packets a listing shows: kind, register, command, device, thread.
 #pragma once
 
 #include "format/TapeReader.h"
@@ -16,6 +16,7 @@ namespace tapeback {
 struct FilterOptions {
   std::vector<std::string> kinds;     ///< Names, or "unknown" for kinds of a later version.
   std::vector<std::string> registers; ///< Names, or "space+offset".
+  std::vector<std::string> commands;  ///< Names of what is submitted, or "unknown".
   std::optional<std::string> device;  ///< Number or alias.
   std::optional<uint64_t> thread;
 };
@@ -26,7 +27,8 @@ public:
   static llvm::Expected<PacketFilter> make(const FilterOptions &options, TapeReader &reader,
                                            PacketPrinter &printer);
 
-  bool passes(const Packet &packet) const;
+  /// Fails if a command has to be read and its block is damaged.
+  llvm::Expected<bool> passes(const Packet &packet, const PacketExtra &extra, PacketPrinter &printer) const;
 
 private:
   /// The bytes of a register of one device.
@@ -38,11 +40,13 @@ private:
 
   llvm::Error addKind(llvm::StringRef name);
   llvm::Error addRegister(llvm::StringRef name, TapeReader &reader, PacketPrinter &printer);
+  llvm::Error addCommand(const std::string &name, TapeReader &reader, PacketPrinter &printer);
   llvm::Error setDevice(llvm::StringRef name, TapeReader &reader);
 
   std::bitset<256> kinds; ///< None: all.
   bool anyRegister = true;
   std::vector<RegisterBytes> registers;
+  std::vector<std::string> commands;
   std::optional<uint16_t> device, thread;
 };
 

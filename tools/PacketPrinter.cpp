@@ -109,6 +109,19 @@ const LayoutDescription *PacketPrinter::layoutOf(const Packet &packet, const Pac
                                                       : nullptr;
 }
 
+Expected<std::string> PacketPrinter::commandOf(const Packet &packet, const PacketExtra &extra) {
+  if (packet.kind != PacketKind::Submit)
+    return std::string();
+  const LayoutDescription *layout = layoutOf(packet, extra);
+  if (!layout || !extra.payload)
+    return std::string("unknown");
+  Expected<ArrayRef<uint8_t>> entry = reader.blob(extra.payload);
+  if (!entry)
+    return entry.takeError();
+  const EntryForm *form = layout->formOf(*entry);
+  return form ? form->name : std::string("unknown");
+}
+
 /// Descriptions stay where they are, so that the element's layout may be kept.
 void PacketPrinter::follow(const Packet &packet, const LayoutDescription &layout, ArrayRef<uint8_t> entry) {
   element.reset();

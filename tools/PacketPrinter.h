@@ -51,6 +51,9 @@ public:
   /// What the entries of a Submit's queue look like, or null. Also of a MemoryWrite that has an element of a
   /// list (a descriptor) to which the commands and elements printed last have led.
   const LayoutDescription *layoutOf(const Packet &packet, const PacketExtra &extra);
+  /// What a Submit submits ("GEMM"); "unknown" if its opcode is, or the description, or the content. Empty
+  /// for other kinds.
+  llvm::Expected<std::string> commandOf(const Packet &packet, const PacketExtra &extra);
   /// "bar0"; "space-N" if the tape's table has no such space.
   std::string spaceName(uint16_t space) const;
 

@@ -510,6 +510,14 @@ TEST_CASE("commands are told by name: dump and info") {
   CHECK(packet.getObject("operands")->getInteger("k") == 24);
   CHECK(packet.getObject("operands")->getString("c") == "0xc0");
 
+  auto at = [&](uint64_t step) { return int64_t(first + step); };
+  CHECK(dumped(sample.path(), {"--command", "GEMM,unknown"}) == Ordinals{at(4), at(6)});
+  CHECK(dumped(sample.path(), {"--command", "NOP"}).empty());
+  JsonResult near = runJson({"dump", sample.path(), "--command", "GEM"});
+  CHECK(near.run.exited(2));
+  CHECK(near.errorCode() == "no-such-command");
+  CHECK(near.at("error")->getString("hint") == "did you mean 'GEMM'?");
+
   JsonResult info = runJson({"info", sample.path()});
   const json::Array *commands = info.object.getArray("commands");
   REQUIRE(commands);
@@ -527,6 +535,8 @@ TEST_CASE("commands are told by name: dump and info") {
   Sample plain(options);
   CHECK(StringRef(runTapeback({"dump", plain.path()}).out).contains("queue 1 #0: 0x8000, 64 bytes"));
   CHECK(StringRef(runTapeback({"info", plain.path()}).out).contains("commands  unknown           4\n"));
+  CHECK(dumped(plain.path(), {"--command", "unknown"}).size() == 4);
+  CHECK(runTapeback({"dump", plain.path(), "--command", "GEMM"}).exited(2));
 }
 
 TEST_CASE("device show tells of queues and their commands") {

@@ -17,7 +17,7 @@ namespace {
 constexpr VerbHelp dumpHelp = {
     "dump",
     "List a tape's packets",
-    "TAPE [--range RANGE] [--kind KINDS] [--register NAMES] [--device D] [--thread N] …",
+    "TAPE [--range RANGE] [--kind KINDS] [--register NAMES] [--command NAMES] [--device D] [--thread N] …",
     "One packet a line, with register and field names from the description that the tape carries. All\n"
     "filters must let a packet through. Memory use does not depend on the length of the tape.\n"
     "\n"
@@ -33,6 +33,7 @@ constexpr VerbHelp dumpHelp = {
     "if there are more, \"next\": where to go on.\n",
     "  tapeback dump run.tape --range w3\n"
     "  tapeback dump run.tape --register STATUS,DMA_CMD --kind register-write\n"
+    "  tapeback dump run.tape --command GEMM,REQUANT --json | jq '.packets[].operands'\n"
     "  tapeback dump run.tape --range @dma#2 --payload hex\n"
     "  tapeback dump run.tape --format jsonl | jq 'select(.kind == \"oracle\")'\n",
     "  0  done (also if nothing passed the filters, or the reader of the output went away)\n"
@@ -42,7 +43,7 @@ constexpr VerbHelp dumpHelp = {
 
 /// Passes the packets of a range that a filter lets through to `show`, which says whether to go on.
 Error forEachPacket(
-    TapeReader &reader, const TapeRange &range, PacketFilter &filter,
+    TapeReader &reader, const TapeRange &range, PacketFilter &filter, PacketPrinter &printer,
     function_ref<Expected<bool>(uint64_t ordinal, uint64_t window, const Packet &, const PacketExtra &)>
         show) {
   // A listing on the terminal shows by itself how far it is.
@@ -61,7 +62,10 @@ Error forEachPacket(
       if (progress)
         progress->update(next - range.firstPacket);
       const Packet &packet = batch.packets[i];
-      if (!filter.passes(packet))
+      Expected<bool> passes = filter.passes(packet, batch.extra(packet), printer);
+      if (!passes)
+        return passes.takeError();
+      if (!*passes)
         continue;
       if (next >= windowEnd) {
         Expected<uint64_t> found = reader.windowOfPacket(next);
@@ -95,7 +99,7 @@ int dumpObject(Report &report, TapeReader &reader, const TapeRange &range, Packe
   uint64_t shown = 0;
   std::optional<Failure> failure;
   os.attributeArray("packets", [&] {
-    Error error = forEachPacket(reader, range, filter,
+    Error error = forEachPacket(reader, range, filter, printer,
                                 [&](uint64_t ordinal, uint64_t window, const Packet &packet,
                                     const PacketExtra &extra) -> Expected<bool> {
                                   if (shown == limit || report.objectBytes() > maxBytes) {
@@ -130,6 +134,9 @@ int runDump(ArrayRef<const char *> args) {
   cl::list<std::string> registers("register",
                                   cl::desc("Only accesses to these registers, by name or as space+offset"),
                                   cl::value_desc("NAMES"), cl::CommaSeparated);
+  cl::list<std::string> commands(
+      "command", cl::desc("Only commands submitted with these names (GEMM,FENCE …; or unknown)"),
+      cl::value_desc("NAMES"), cl::CommaSeparated);
   cl::opt<std::string> device(
       "device", cl::desc("Only this device, by number or by the program's name for it"), cl::value_desc("D"));
   NumberOption thread("thread", cl::desc("Only this thread of the program"), cl::value_desc("N"));
@@ -166,6 +173,7 @@ int runDump(ArrayRef<const char *> args) {
   FilterOptions wanted;
   wanted.kinds = kinds;
   wanted.registers = registers;
+  wanted.commands = commands;
   if (device.getNumOccurrences())
     wanted.device = device;
   if (thread.getNumOccurrences())
@@ -198,7 +206,7 @@ int runDump(ArrayRef<const char *> args) {
     outs() << "\n";
   }
   Error error = forEachPacket(
-      reader, part, *filter,
+      reader, part, *filter, printer,
       [&](uint64_t ordinal, uint64_t window, const Packet &packet,
           const PacketExtra &extra) -> Expected<bool> {
         if (shown == most || standardOutputGone())

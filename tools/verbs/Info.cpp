@@ -39,21 +39,6 @@ struct Counts {
   uint64_t failedChecks = 0, pending = 0, notCaptured = 0;
 };
 
-Error countCommand(TapeReader &reader, PacketPrinter &names, const Packet &packet, const PacketExtra &extra,
-                   Counts &counts) {
-  std::string name = "unknown";
-  const LayoutDescription *layout = names.layoutOf(packet, extra);
-  if (layout && extra.payload) {
-    Expected<ArrayRef<uint8_t>> entry = reader.blob(extra.payload);
-    if (!entry)
-      return entry.takeError();
-    if (const EntryForm *form = layout->formOf(*entry))
-      name = form->name;
-  }
-  ++counts.commands[{packet.device, name}];
-  return Error::success();
-}
-
 Error countPackets(TapeReader &reader, Counts &counts) {
   PacketPrinter names(reader);
   const TapeSummary &summary = reader.summary();
@@ -69,9 +54,12 @@ Error countPackets(TapeReader &reader, Counts &counts) {
       counts.pending += packet.completion == Completion::Pending;
       counts.notCaptured += (packet.flags & NotCaptured) != 0;
       counts.failedChecks += packet.kind == PacketKind::Oracle && (packet.flags & Failed);
-      if (packet.kind == PacketKind::Submit)
-        if (Error error = countCommand(reader, names, packet, batch.extra(packet), counts))
-          return error;
+      if (packet.kind != PacketKind::Submit)
+        continue;
+      Expected<std::string> command = names.commandOf(packet, batch.extra(packet));
+      if (!command)
+        return command.takeError();
+      ++counts.commands[{packet.device, *command}];
     }
     progress.update(next);
   }
