@@ -94,6 +94,9 @@ llvm::Error Player::readContent(const Packet &packet, const PacketExtra &extra, 
   };
   if (!binding.capabilities().memory)
     return notIssued(Rule::Unsupported);
+  // The device was told to write where nothing is, and the tape says as much.
+  if ((packet.flags & NotCaptured) && !isMapped(packet, extra))
+    return notIssued(Rule::NotMapped);
   if (extra.length > options.maxContentBytes)
     return notIssued(Rule::ContentNotCaptured);
   llvm::Expected<Rows> rows = Rows::of(packet, extra);

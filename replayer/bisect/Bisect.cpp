@@ -43,6 +43,14 @@ llvm::Expected<BisectReport> Bisection::run() {
   }
   if (llvm::Error error = conclude())
     return error;
+  if (report.first && !options.waveFile.empty()) {
+    llvm::Expected<WaveReport> wave =
+        writeWave(source, endpoints, start, options.player, report.first->place.device,
+                  report.first->place.window, options.waveFile);
+    if (!wave)
+      return wave.takeError();
+    report.wave = std::move(*wave);
+  }
   return std::move(report);
 }
 

@@ -7,6 +7,7 @@
 #include "replayer/Replay.h"
 #include "replayer/bisect/Lockstep.h"
 #include "replayer/bisect/StateProbe.h"
+#include "replayer/bisect/Wave.h"
 #include "replayer/bisect/Writers.h"
 
 namespace tapeback {
@@ -21,6 +22,7 @@ struct BisectOptions {
   /// Packets that may be issued for prefixes when the verification pass would disturb.
   uint64_t maxPrefixPackets = 1'000'000;
   size_t packetsBefore = 8; ///< Shown before the divergence.
+  std::string waveFile;     ///< Where to write a waveform of the window that is named; empty: none.
   std::function<void(const char *stage, uint64_t done, uint64_t total)> progress;
 };
 
@@ -38,6 +40,7 @@ struct BisectCoverage {
   std::map<std::string, uint64_t> windowsNotProbed; ///< Reason, how many.
   ProbeCoverage probes;
   uint64_t packetsNotCompared = 0;
+  uint64_t doorbellsNotSettled = 0; ///< Behind which the devices did not become idle: states not compared.
 };
 
 struct PacketLine {
@@ -58,6 +61,7 @@ struct BisectReport {
   std::vector<WriterRecord> writers;  ///< Who wrote it last, and where that came from.
   std::vector<PacketLine> before;     ///< The packets before the divergence, and itself.
   BisectCoverage coverage;
+  std::optional<WaveReport> wave; ///< If one was asked for, and a window is named.
 
   std::vector<BisectRun> runs;
   bool goodIntermittent = false, badIntermittent = false;

@@ -45,6 +45,12 @@ private:
   llvm::Expected<std::optional<StateDifference>> stepTo(llvm::ArrayRef<uint64_t> points, size_t *at);
   llvm::Expected<std::optional<StateDifference>> probePoints(llvm::ArrayRef<uint64_t> points, size_t *at,
                                                              unsigned parts);
+  struct Interval {
+    StateDifference difference;
+    uint64_t same, differs; ///< Equal before packet `same`, different before packet `differs`.
+  };
+  llvm::Expected<std::optional<Interval>> narrowByDoorbells(uint64_t from, uint64_t to, unsigned parts);
+  llvm::Expected<std::optional<StateDifference>> probeSettled(uint64_t end, unsigned parts, bool *comparable);
   llvm::Error nameState(const StateDifference &difference, uint64_t same, uint64_t differs);
   llvm::Expected<uint64_t> guiltyPacket(const StateDifference &difference, uint64_t same, uint64_t differs);
   llvm::Error moveHistories(std::vector<std::unique_ptr<History>> &histories, uint64_t packet);

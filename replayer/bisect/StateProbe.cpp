@@ -146,6 +146,9 @@ StateProbe::compare(Lockstep &run, unsigned parts, llvm::ArrayRef<const History 
       llvm::Expected<std::optional<StateDifference>> found = compareRegisters(run, device);
       if (!found || *found)
         return found;
+      found = compareCounters(run, device);
+      if (!found || *found)
+        return found;
     }
   }
   return std::optional<StateDifference>();
@@ -277,6 +280,51 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(Lock
     difference.name = reg.name;
     difference.address = reg.offset;
     difference.wrong = (left ^ right) & mask;
+    difference.offset = unsigned(llvm::countr_zero(difference.wrong)) / 8;
+    difference.good = left;
+    difference.bad = right;
+    return std::optional(difference);
+  }
+  return std::optional<StateDifference>();
+}
+
+/// Counters that every implementation must agree on, where both targets tell them. A fence is seen before its
+/// command counts as complete, so that a difference must outlast some time.
+llvm::Expected<std::optional<StateDifference>> StateProbe::compareCounters(Lockstep &run, uint16_t device) {
+  constexpr unsigned looks = 4;
+  constexpr uint64_t between = 2'000;
+  const Description *description = source.description(device);
+  DeviceBinding &good = run.good.player->binding(device), &bad = run.bad.player->binding(device);
+  if (!description || !good.capabilities().counters || !bad.capabilities().counters)
+    return std::optional<StateDifference>();
+  for (size_t id = 0; id < description->counters.size(); ++id) {
+    const CounterDescription &counter = description->counters[id];
+    if (!counter.exact)
+      continue;
+    uint64_t mask = counter.widthBits >= 64 ? ~uint64_t(0) : (uint64_t(1) << counter.widthBits) - 1;
+    uint64_t left = 0, right = 0;
+    for (unsigned look = 0; look < looks; ++look) {
+      for (auto [binding, value] : {std::pair(&good, &left), std::pair(&bad, &right)}) {
+        if (look)
+          if (llvm::Error error = binding->target().advance(between))
+            return error;
+        llvm::Expected<uint64_t> read = binding->target().counter(uint32_t(id));
+        if (!read)
+          return read.takeError();
+        *value = *read & mask;
+      }
+      if (left == right)
+        break;
+    }
+    coverage.counters.insert(counter.name);
+    if (left == right)
+      continue;
+    StateDifference difference;
+    difference.kind = StateDifference::Kind::Counter;
+    difference.device = device;
+    difference.name = counter.name;
+    difference.address = id;
+    difference.wrong = left ^ right;
     difference.offset = unsigned(llvm::countr_zero(difference.wrong)) / 8;
     difference.good = left;
     difference.bad = right;

@@ -11,24 +11,24 @@ namespace tapeback {
 
 /// Where the state of two devices differs.
 struct StateDifference {
-  enum class Kind : uint8_t { Window, Memory, Register } kind = Kind::Window;
+  enum class Kind : uint8_t { Window, Memory, Register, Counter } kind = Kind::Window;
   uint16_t device = 0;
-  std::string name;     ///< Window's or register's; "memory".
-  uint64_t address = 0; ///< Device address of the byte; IOVA; register's offset.
+  std::string name;     ///< Window's, register's or counter's; "memory".
+  uint64_t address = 0; ///< Device address of the byte; IOVA; register's offset; counter's number.
   uint64_t offset = 0;  ///< In the window; in the mapping; first wrong byte of the register.
   uint64_t good = 0, bad = 0;
-  uint64_t wrong = 0; ///< Register: the bits that differ.
+  uint64_t wrong = 0; ///< Register, counter: the bits that differ.
 };
 
 /// What was looked at and what could not be. Kept over all probes of a bisection.
 struct ProbeCoverage {
-  std::set<std::string> windows, registers;      ///< Compared at least once.
-  std::map<std::string, std::string> notVisible; ///< Name, and why it was not compared.
+  std::set<std::string> windows, registers, counters; ///< Compared at least once.
+  std::map<std::string, std::string> notVisible;      ///< Name, and why it was not compared.
   bool memory = false;
 };
 
 /// One probe's parts. Windows and memory are free of side effects where both targets can be peeked; registers
-/// are read like any program would.
+/// (and exact counters with them) are read like any program would.
 enum ProbePart : unsigned { ProbeWindows = 1, ProbeMemory = 2, ProbeRegisters = 4 };
 constexpr unsigned probeAll = ProbeWindows | ProbeMemory | ProbeRegisters;
 
@@ -62,6 +62,7 @@ private:
   llvm::Expected<std::optional<StateDifference>> compareWindows(Lockstep &run, uint16_t device,
                                                                 const History *history);
   llvm::Expected<std::optional<StateDifference>> compareRegisters(Lockstep &run, uint16_t device);
+  llvm::Expected<std::optional<StateDifference>> compareCounters(Lockstep &run, uint16_t device);
   llvm::Expected<std::optional<StateDifference>> compareMemory(Lockstep &run, uint16_t device);
   llvm::Expected<bool> readBoth(Lockstep &run, uint16_t device, const InternalWindow &window,
                                 std::vector<uint8_t> &good, std::vector<uint8_t> &bad);

@@ -38,6 +38,7 @@ void writeCoverage(json::OStream &os, const BisectCoverage &coverage) {
         os.attribute(reason, count);
     });
     os.attribute("packets_not_compared", coverage.packetsNotCompared);
+    os.attribute("doorbells_not_settled", coverage.doorbellsNotSettled);
     auto names = [&](StringRef key, const std::set<std::string> &set) {
       os.attributeArray(key, [&] {
         for (const std::string &name : set)
@@ -46,6 +47,7 @@ void writeCoverage(json::OStream &os, const BisectCoverage &coverage) {
     };
     names("internal_windows", coverage.probes.windows);
     names("registers", coverage.probes.registers);
+    names("counters", coverage.probes.counters);
     os.attribute("memory", coverage.probes.memory);
     os.attributeObject("not_visible", [&] {
       for (const auto &[name, reason] : coverage.probes.notVisible)
@@ -87,6 +89,16 @@ void writeJson(Report &report, const BisectReport &result, TapeSource &source, S
       });
   });
   writeCoverage(os, result.coverage);
+  if (!result.wave)
+    os.attribute("wave", nullptr);
+  else
+    os.attributeObject("wave", [&] {
+      const WaveReport &wave = *result.wave;
+      os.attribute("file", wave.written ? json::Value(json::fixUTF8(wave.file)) : json::Value(nullptr));
+      os.attribute("endpoint", wave.written ? json::Value(wave.side) : json::Value(nullptr));
+      os.attribute("window", wave.window);
+      os.attribute("reason", orNull(wave.reason));
+    });
   os.attributeArray("runs", [&] {
     for (const BisectRun &run : result.runs)
       os.object([&] {
@@ -155,14 +167,23 @@ void printText(const BisectReport &result, StringRef tape) {
       os << "the " << name << " endpoint is intermittent: " << diverged << " of " << result.runs.size()
          << " runs differed, not all of them alike\n";
     }
+  if (result.wave && result.wave->written)
+    os << "waveform of window " << result.wave->window << " on the " << result.wave->side
+       << " endpoint: " << result.wave->file << "\n";
+  else if (result.wave)
+    os << "no waveform: " << result.wave->reason << "\n";
   const BisectCoverage &coverage = result.coverage;
   os << "coverage: " << coverage.windowsObserved << " of " << coverage.windows << " windows observed";
   if (coverage.windowsProbed)
     os << ", " << coverage.windowsProbed << " probed; " << coverage.probes.registers.size() << " registers, "
-       << coverage.probes.windows.size() << " internal windows" << (coverage.probes.memory ? ", memory" : "");
+       << coverage.probes.counters.size() << " counters, " << coverage.probes.windows.size()
+       << " internal windows" << (coverage.probes.memory ? ", memory" : "");
   os << "\n";
   for (const auto &[reason, count] : coverage.windowsNotProbed)
     os << "  " << count << " windows not probed: " << reason << "\n";
+  if (coverage.doorbellsNotSettled)
+    os << "  " << coverage.doorbellsNotSettled
+       << " doorbells not probed: the devices did not become idle behind them\n";
   for (const auto &[name, reason] : coverage.probes.notVisible)
     os << "  " << name << " not compared: " << reason << "\n";
   for (const std::string &note : result.notes)
@@ -246,6 +267,10 @@ int runBisect(ArrayRef<const char *> args) {
   cl::list<std::string> allow("allow-register",
                               cl::desc("Allow writes to this register although the description forbids them"),
                               cl::value_desc("NAME"));
+  cl::opt<std::string> wave("wave",
+                            cl::desc("Write a waveform of just the window that is named, if the target has "
+                                     "traces (bad, or else good)"),
+                            cl::value_desc("FILE"));
   cl::opt<bool> fromReset("from-reset",
                           cl::desc("Play a tape whose start cannot be restored on a reset device"));
   cl::opt<unsigned> maxWait("max-wait",
@@ -263,7 +288,8 @@ int runBisect(ArrayRef<const char *> args) {
        "one\n"
        "pass; others by a search over prefixes and a verification, because divergences heal.\n",
        "  tapeback bisect run.tape --good model:edu --bad 'model:edu?fault=dma-last-byte' --probe deep\n"
-       "  tapeback bisect run.tape --good qemu:edu --bad vfio:0000:01:00.0 --json\n",
+       "  tapeback bisect run.tape --good qemu:edu --bad vfio:0000:01:00.0 --json\n"
+       "  tapeback bisect run.tape --good model:minnow --bad rtl:minnow --probe deep --wave bad.fst\n",
        "  0  the two do not differ\n"
        "  1  they do, and the place is named\n"
        "  2  bad usage or a bad description\n"
@@ -285,6 +311,7 @@ int runBisect(ArrayRef<const char *> args) {
   options.runs = runs;
   options.maxProbes = maxProbes;
   options.fromReset = fromReset;
+  options.waveFile = wave;
   options.player.binding.allowRegisters = allow;
   options.player.waits.maxDeadline = options.player.waits.maxHostTime = uint64_t(maxWait) * 1'000'000'000;
   return bisect(report, arguments, options);
