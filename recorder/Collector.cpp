@@ -91,6 +91,11 @@ void Collector::accept(const ring::Record &record, ArrayRef<uint8_t> payload) {
   std::optional<RingPacket> packet = readRecord(record, payload.size(), known);
   if (!packet)
     return malformed();
+  if (packet->packet.kind == PacketKind::ClockSample) {
+    if (!useClock(*device))
+      return malformed();
+    packet->packet.clock = *device->clock;
+  }
   Item item{*packet, record.sequence, {}, false};
   if (hasName(packet->packet.kind)) {
     // Names go into reports: whatever the bytes were, they are UTF-8 from here on.
@@ -138,6 +143,18 @@ bool Collector::useSpace(Device &device, uint16_t number) {
       other->shadow->addSpace(uint16_t(found - spaces.begin()), name);
   }
   id = uint16_t(found - spaces.begin());
+  return true;
+}
+
+/// Puts the device's clock into the tape's table when it is first read.
+bool Collector::useClock(Device &device) {
+  if (device.clock)
+    return true;
+  std::string name = devices.size() == 1 ? "device" : "device " + device.facts.alias;
+  Expected<uint8_t> added = writer.addClock({name, 1'000'000'000});
+  if (!added)
+    return wrote(added.takeError());
+  device.clock = *added;
   return true;
 }
 

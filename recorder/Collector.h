@@ -86,6 +86,7 @@ private:
   };
 
   bool useSpace(Device &device, uint16_t number);
+  bool useClock(Device &device);
   void open(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);
   void issue(Item item);
   void complete(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);

@@ -12,6 +12,7 @@ struct Collector::Device {
   std::vector<std::string> spaceNames; ///< By the program's number.
   std::vector<uint16_t> spaces;        ///< Tape space ids by the same; notUsed until a record names it.
   static constexpr uint16_t notUsed = 0xffff;
+  std::optional<uint8_t> clock; ///< Of the tape, once the device's was read.
   bool keyframeDue = false; ///< It was just opened: the first packet of the program gets a keyframe in front.
   std::unique_ptr<ShadowState> shadow; ///< Null until it was opened: it then has its number.
 

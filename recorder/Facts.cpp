@@ -52,6 +52,14 @@ static std::string captureOptions(const RecordOptions &options) {
   text += " keyframe-interval=" + std::to_string(options.keyframeInterval);
   text += " capture-limit=" + std::to_string(options.captureLimit);
   text += " ring-bytes=" + std::to_string(options.ringBytes);
+  std::string evidence;
+  if (options.evidence.atMarkers)
+    evidence += ",markers";
+  if (options.evidence.atFences)
+    evidence += ",fences";
+  if (options.evidence.periodNs)
+    evidence += "," + std::to_string(options.evidence.periodNs / 1'000'000) + "ms";
+  text += " counters=" + (evidence.empty() ? "off" : evidence.substr(1));
   if (options.dropWhenFull)
     text += " when-full=drop";
   return text;

@@ -2,7 +2,6 @@
 #include "format/Failure.h"
 #include "hal/Target.h"
 #include "hal/TargetUri.h"
-#include "recorder/CaptureCompiler.h"
 #include "recorder/Facts.h"
 #include "recorder/Program.h"
 #include "recorder/ring/RingConsumer.h"
@@ -140,7 +139,7 @@ Error Session::prepare() {
   std::vector<CaptureSource> sources;
   for (const CollectorDevice &device : devices)
     sources.push_back({device.alias, device.uri, device.description ? &*device.description : nullptr});
-  Expected<std::vector<uint8_t>> table = compileCaptureTable(sources);
+  Expected<std::vector<uint8_t>> table = compileCaptureTable(sources, options.evidence);
   if (!table)
     return table.takeError();
   ring::RingOptions ringOptions;
@@ -282,6 +281,28 @@ void Session::finish() {
 }
 
 } // namespace
+
+Expected<EvidenceOptions> parseEvidence(StringRef text) {
+  EvidenceOptions options{false, false, 0};
+  if (text == "off")
+    return options;
+  SmallVector<StringRef, 4> words;
+  text.split(words, ',');
+  for (StringRef word : words) {
+    uint64_t milliseconds = 0;
+    if (word == "markers")
+      options.atMarkers = true;
+    else if (word == "fences")
+      options.atFences = true;
+    else if (word.consume_back("ms") && !word.getAsInteger(10, milliseconds) && milliseconds > 0 &&
+             milliseconds <= 3'600'000 && !options.periodNs)
+      options.periodNs = milliseconds * 1'000'000;
+    else
+      return failUsage("bad-option", "'" + text.str() + "' does not say when to read counters", "--counters",
+                       "off, or some of: markers,fences,PERIODms");
+  }
+  return options;
+}
 
 Expected<RecordTarget> parseRecordTarget(StringRef text) {
   RecordTarget target;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "format/Records.h"
+#include "recorder/CaptureCompiler.h"
 #include "recorder/Collector.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
@@ -26,6 +27,7 @@ struct RecordOptions {
   uint64_t ringBytes = 16 << 20;
   uint64_t captureLimit = 64 << 20; ///< Of one memory content; more is cut and flagged.
   uint64_t keyframeInterval = 65536;
+  EvidenceOptions evidence;
   bool dropWhenFull = false; ///< Do not hold the program up when the ring is full; count what is lost.
   std::string
       preload; ///< A library to put in front of the C library in the program (PreloadTargets.h); empty: none.
@@ -51,6 +53,9 @@ struct RecordResult {
 /// written then. Afterwards there is a result: what went wrong (a full disk) is in it, and the program went
 /// on all the same.
 llvm::Expected<RecordResult> recordProgram(const RecordOptions &options);
+
+/// "off", or a list of "markers", "fences" and a period ("10ms") with commas. Usage failure if it is neither.
+llvm::Expected<EvidenceOptions> parseEvidence(llvm::StringRef text);
 
 /// "alias=URI" or "URI". Usage failure if the URI makes no sense.
 llvm::Expected<RecordTarget> parseRecordTarget(llvm::StringRef text);

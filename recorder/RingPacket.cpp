@@ -28,6 +28,7 @@ constexpr KindRow rows[] = {
     {PacketKind::DmaCompletion, false, false, false, true},
     {PacketKind::Interrupt, true, false, false, false},
     {PacketKind::CounterSnapshot, true, false, false, false},
+    {PacketKind::ClockSample, true, false, false, false}, // The collector gives the clock its number.
     {PacketKind::Marker, false, false, false, false},
     {PacketKind::SpanBegin, false, false, false, false},
     {PacketKind::SpanEnd, false, false, false, false},

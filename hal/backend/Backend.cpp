@@ -222,6 +222,10 @@ int backendCounter(tapeback_backend_target *target, uint32_t id, uint64_t *value
   return valued(failure, value, [&] { return target->target->counter(id); });
 }
 
+int backendDeviceTime(tapeback_backend_target *target, uint64_t *value, tapeback_backend_failure *failure) {
+  return valued(failure, value, [&] { return target->target->deviceTime(); });
+}
+
 int backendFindCounter(tapeback_backend_target *target, const char *description, const char *name,
                        tapeback_backend_counter *counter, tapeback_backend_failure *failure) {
   return guarded(failure, [&] {
@@ -271,7 +275,8 @@ const tapeback_backend table = {sizeof(tapeback_backend),
                                 backendAdvance,
                                 backendReset,
                                 backendCounter,
-                                backendFindCounter};
+                                backendFindCounter,
+                                backendDeviceTime};
 
 } // namespace
 

@@ -92,6 +92,8 @@ typedef struct tapeback_backend {
   /* A counter by name, from the description `description` (a name or path; NULL: the target's own name). */
   int (*find_counter)(tapeback_backend_target *target, const char *description, const char *name,
                       tapeback_backend_counter *counter, tapeback_backend_failure *failure);
+  /* Of the device's own clock, in nanoseconds. */
+  int (*device_time)(tapeback_backend_target *target, uint64_t *value, tapeback_backend_failure *failure);
 } tapeback_backend;
 
 /* The table, or NULL if `abi` is not this library's. */

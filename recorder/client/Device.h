@@ -31,6 +31,8 @@ struct tb_device {
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> open{false};
   bool failureNoted = false;
+  bool evidenceFailed = false;
+  uint64_t evidenceTaken = 0; ///< When counters were last read by the recorder.
   uint16_t id = 0;
   uint32_t capabilities = 0;
   char alias[tapeback::capture::nameBytes] = {};

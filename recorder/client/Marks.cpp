@@ -1,5 +1,6 @@
 // Markers, spans, and checks: what the program says about itself.
 #include "recorder/client/Device.h"
+#include "recorder/client/Evidence.h"
 #include <cstdlib>
 #include <cstring>
 
@@ -50,7 +51,15 @@ static int ready(tb_device *device, const char *function, const char *name) {
 int tb_mark(tb_device *device, const char *name) {
   if (int code = ready(device, "tb_mark", name))
     return code;
+  if (!wantsEvidence(*device, capture::AtMarkers)) {
+    event(blankRecord(device, PacketKind::Marker), name, strlen(name));
+    return TB_OK;
+  }
+  Locked lock(device->lock);
+  if (int code = usable(device))
+    return code;
   event(blankRecord(device, PacketKind::Marker), name, strlen(name));
+  takeEvidence(*device);
   return TB_OK;
 }
 

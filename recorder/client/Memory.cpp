@@ -1,5 +1,6 @@
 // Device-visible memory: allocation, access, fences in memory, ownership.
 #include "recorder/client/Device.h"
+#include "recorder/client/Evidence.h"
 #include <cstdlib>
 #include <cstring>
 
@@ -221,11 +222,17 @@ int tb_wait_mem(tb_device *device, uint64_t iova, unsigned width, uint64_t mask,
       code = operation.finish(status, failure, last);
       break;
     }
-    ring::Producer::Group group(session().producer);
-    operation.complete(holds ? Completion::Done : Completion::TimedOut, last, count);
-    rememberRead(device->id, operation.sequence(), last);
-    if (operation.sequence())
-      device->follower.sawMemory(*device, iova, &last, width);
+    {
+      ring::Producer::Group group(session().producer);
+      operation.complete(holds ? Completion::Done : Completion::TimedOut, last, count);
+      rememberRead(device->id, operation.sequence(), last);
+      if (operation.sequence())
+        device->follower.sawMemory(*device, iova, &last, width);
+    }
+    if (holds && wantsEvidence(*device, capture::AtFences))
+      takeEvidence(*device);
+    else
+      takeEvidenceInTime(*device);
     code = holds ? TB_OK : fail(TB_E_TIMEOUT, "tb_wait_mem: still 0x%llx", (unsigned long long)last);
     break;
   }

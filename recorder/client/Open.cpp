@@ -203,6 +203,7 @@ static int openTarget(tb_device *device, const char *uri) {
     return failBackend(status, failure);
   device->capabilities = backend->capabilities(device->target);
   device->failureNoted = false;
+  device->evidenceFailed = false;
   const capture::Table *table = session().table();
   const capture::Device *described =
       table ? &capture::elements<capture::Device>(table, table->devices)[device->id] : nullptr;

@@ -1,5 +1,6 @@
 // Register accesses, polls, counters.
 #include "recorder/client/Device.h"
+#include "recorder/client/Evidence.h"
 #include <cstdlib>
 #include <cstring>
 
@@ -24,12 +25,16 @@ static int accessRead(tb_device *device, const char *spaceName, uint64_t offset,
   operation.issue();
   tapeback_backend_failure failure;
   int status = session().backend->read(device->target, uint32_t(space), offset, width, value, &failure);
-  ring::Producer::Group group(session().producer);
-  int code = operation.finish(status, failure, *value);
-  if (code == TB_OK) {
-    rememberRead(device->id, operation.sequence(), *value);
-    device->follower.afterRead(*device, uint32_t(space), offset, width, *value);
+  int code;
+  {
+    ring::Producer::Group group(session().producer);
+    code = operation.finish(status, failure, *value);
+    if (code == TB_OK) {
+      rememberRead(device->id, operation.sequence(), *value);
+      device->follower.afterRead(*device, uint32_t(space), offset, width, *value);
+    }
   }
+  takeEvidenceInTime(*device);
   return code;
 }
 
@@ -80,7 +85,9 @@ static int accessWrite(tb_device *device, const char *spaceName, uint64_t offset
   }
   tapeback_backend_failure failure;
   int status = session().backend->write(device->target, uint32_t(space), offset, width, value, &failure);
-  return operation.finish(status, failure, value);
+  int code = operation.finish(status, failure, value);
+  takeEvidenceInTime(*device);
+  return code;
 }
 
 int tb_write8(tb_device *device, const char *space, uint64_t offset, uint8_t value) {

@@ -68,6 +68,10 @@ struct Options {
                          cl::value_desc("N"), cl::init(16 << 20)};
   cl::opt<uint64_t> capture{"capture-limit", cl::desc("Bytes of one memory content that are kept"),
                             cl::value_desc("N"), cl::init(64 << 20)};
+  cl::opt<std::string> counters{
+      "counters",
+      cl::desc("When to read the target's counters and clock, as evidence: off, or markers,fences,Nms"),
+      cl::value_desc("WHEN"), cl::init("markers,fences")};
   cl::opt<bool> drop{"drop-when-full", cl::desc("Lose packets (counted) rather than hold the program up")};
   cl::opt<bool> preload{"preload", cl::desc("Record a program that uses VFIO by itself")};
   cl::opt<bool> propagate{"propagate-exit", cl::desc("Exit with the program's code")};
@@ -127,6 +131,10 @@ Expected<RecordOptions> toRecordOptions(const Options &given, ArrayRef<const cha
   options.keyframeInterval = given.keyframes;
   options.ringBytes = given.ring;
   options.captureLimit = given.capture;
+  Expected<EvidenceOptions> evidence = parseEvidence(given.counters);
+  if (!evidence)
+    return evidence.takeError();
+  options.evidence = *evidence;
   options.dropWhenFull = given.drop;
   options.toolVersion = TAPEBACK_VERSION;
   options.command.assign(rest.begin(), rest.end());
