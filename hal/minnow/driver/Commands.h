@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+/* C's names. NOLINTBEGIN(readability-identifier-naming) */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -266,6 +268,8 @@ static inline minnow_descriptor minnow_make_descriptor(uint64_t host, uint32_t s
   d.next = next;
   return d;
 }
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }

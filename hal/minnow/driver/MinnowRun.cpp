@@ -128,8 +128,7 @@ int main(int argc, char **argv) {
   Accelerator accelerator(device, options.accelerator);
   bool complete = true;
   for (const Network &network : options.networks)
-    if (!(complete = runOne(accelerator, network, options.run)))
-      break;
+    complete = complete && runOne(accelerator, network, options.run);
   tb_close(device);
   if (accelerator.wrong()) {
     fprintf(stderr, "minnow-run: %s (%llu wrong)\n", accelerator.problem().c_str(),

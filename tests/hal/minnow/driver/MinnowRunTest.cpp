@@ -59,7 +59,12 @@ TEST_CASE("minnow-run: exit codes and what is said") {
 
 TEST_CASE("the RTL computes the networks as the host does") {
   RTL_OR_SKIP();
-  for (const char *net : {"ad", "kws", "ic", "vww"}) {
+#ifdef TAPEBACK_SANITIZED
+  const std::vector<const char *> nets{"ad"}; // The others take their time, and show a sanitizer nothing new.
+#else
+  const std::vector<const char *> nets{"ad", "kws", "ic", "vww"};
+#endif
+  for (const char *net : nets) {
     RunResult result = minnowRun("rtl:minnow?jitter=30&seed=2", {"--net", net});
     CHECK_MESSAGE(result.exited(0), result);
   }
