@@ -1,5 +1,6 @@
 #include "hal/minnow/driver/StressCommands.h"
 #include <algorithm>
+#include <cstring>
 
 namespace tapeback::stress {
 namespace {
@@ -93,6 +94,15 @@ minnow_command CommandSource::requant(unsigned half) {
   // Mostly so that sums of some thousand products land around 127; otherwise anything.
   uint32_t shift = random.chance(75) ? std::min(62u, bits + random.between(0, 12)) : random.below(63);
   int32_t zero = random.chance(70) ? int32_t(random.below(64)) - 32 : int32_t(random.next());
+  if (shift && random.chance(35)) { // One element comes to lie at the upper end, before it is rounded.
+    int32_t value;
+    uint32_t offset = random.below(rows) * lda;
+    offset += 4 * random.below(cols);
+    std::memcpy(&value, state.scratchpad.data() + a + offset, 4);
+    int64_t result = 127 - ((int64_t(value) * int32_t(multiplier)) >> shift);
+    if (result == int32_t(result))
+      zero = int32_t(result);
+  }
   return minnow_requant(a, d, rows, cols, lda, ldd, multiplier, shift, zero, random.chance(40));
 }
 

@@ -9,10 +9,10 @@ namespace tapeback::stress {
 
 class CommandSource {
 public:
-  /// `data` and `dataEnd`: device addresses of the host memory that commands may use; behind `dataEnd`
-  /// nothing is mapped.
-  CommandSource(Random &random, uint64_t data, uint64_t dataEnd)
-      : random(random), data(data), dataEnd(dataEnd) {}
+  /// `state`: what operands hold now, to choose numbers that matter. `data` and `dataEnd`: device addresses
+  /// of the host memory that commands may use; behind `dataEnd` nothing is mapped.
+  CommandSource(Random &random, const Evaluation &state, uint64_t data, uint64_t dataEnd)
+      : random(random), state(state), data(data), dataEnd(dataEnd) {}
 
   /// A defined command that passes all checks: GEMM or one of the vector unit. `half`: which half of the
   /// scratchpad it prefers.
@@ -39,6 +39,7 @@ private:
   minnow_command refusedByBus(unsigned half);
 
   Random &random;
+  const Evaluation &state;
   uint64_t data, dataEnd;
   uint32_t recent[2][8] = {}; ///< Where results went: good places to read from.
   unsigned recents = 0;

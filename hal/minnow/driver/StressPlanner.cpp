@@ -7,7 +7,7 @@ using Kind = StressStep::Kind;
 
 StressPlan::Planner::Planner(const StressOptions &options)
     : evaluation(options.arena, arenaBytes), random(options.seed), options(options),
-      source(random, options.arena + data, options.arena + arenaBytes), hazards(arenaBytes),
+      source(random, evaluation, options.arena + data, options.arena + arenaBytes), hazards(arenaBytes),
       fenceValue(options.seed << 32) {}
 
 // ---- Steps ----

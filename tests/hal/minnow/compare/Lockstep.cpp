@@ -1,5 +1,6 @@
 #include "tests/hal/minnow/compare/Lockstep.h"
 #include "format/Failure.h"
+#include "hal/minnow/driver/StressRandom.h"
 #include <cstdio>
 #include <cstring>
 
@@ -119,6 +120,9 @@ public:
       if (steps.empty())
         return outcome;
       ++outcome.rounds;
+      for (unsigned i = 0; outcome.rounds == 2 && options.plant && i < 2; ++i)
+        if (*options.plant == i || *options.plant == 2)
+          sides[i].memory.host[stress::arenaBytes - 8 * 4096 + 77] ^= 0x10;
       for (const StressStep &step : steps) {
         ++outcome.steps;
         if (!carryOut(step, plan.evaluation()))
@@ -232,6 +236,49 @@ private:
     }
   }
 
+public:
+  /// Registers that tell of time are left out, and ENABLE, so that nothing runs.
+  LockstepOutcome registers(uint64_t seed, unsigned accesses) {
+    round = "registers";
+    for (Side &side : sides)
+      if (!side.open())
+        return differ(side.uri + ": " + side.failed), outcome;
+    stress::Random random(seed);
+    for (unsigned i = 0; i < accesses; ++i, ++outcome.steps) {
+      StressStep step;
+      step.name = "random register";
+      step.kind = random.chance(50) ? Kind::Write : Kind::Read;
+      step.offset = 4 * (random.chance(80) ? random.below(0x70) : random.below(MINNOW_BAR_SIZE / 4));
+      step.value = random.chance(50) ? uint32_t(random.next())
+                   : random.below(2) ? random.below(16)
+                                     : 1u << random.below(12);
+      if (step.offset == MINNOW_TIME_LO || step.offset == MINNOW_TIME_HI)
+        continue;
+      bool reset = false;
+      if (step.kind == Kind::Write && step.offset == MINNOW_CONTROL) {
+        step.value &= ~uint64_t(MINNOW_CONTROL_ENABLE);
+        reset = step.value & MINNOW_CONTROL_SOFT_RESET;
+      }
+      uint64_t answers[2] = {sides[0].act(step), sides[1].act(step)};
+      if (step.kind == Kind::Read &&
+          !three("register " + hex(step.offset), answers[0], answers[1], answers[1]))
+        break;
+      if (!reset)
+        continue;
+      step.kind = Kind::Poll;
+      step.offset = MINNOW_STATUS;
+      step.mask = MINNOW_STATUS_RESETTING;
+      step.value = 0;
+      if (!three("reset", sides[0].act(step), sides[1].act(step), 1))
+        break;
+    }
+    for (Side &side : sides)
+      if (!side.failed.empty())
+        differ(side.uri + ": " + side.failed);
+    return outcome;
+  }
+
+private:
   LockstepOptions options;
   Side sides[2];
   LockstepOutcome outcome;
@@ -242,6 +289,14 @@ private:
 
 LockstepOutcome runLockstep(const LockstepOptions &options) {
   return Lockstep(options).run();
+}
+
+LockstepOutcome runRegisters(const std::string &first, const std::string &second, uint64_t seed,
+                             unsigned accesses) {
+  LockstepOptions options;
+  options.first = first;
+  options.second = second;
+  return Lockstep(options).registers(seed, accesses);
 }
 
 std::string rtlFor(uint64_t seed) {

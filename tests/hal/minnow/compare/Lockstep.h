@@ -13,6 +13,8 @@ struct LockstepOptions {
   std::string first = "rtl:minnow", second = "model:minnow";
   stress::StressOptions plan; ///< `arena` is chosen here.
   bool verbose = false;       ///< Print every step.
+  /// For tests: in the second round a bit of host memory is turned over on this side (0, 1), or on both (2).
+  std::optional<unsigned> plant;
 };
 
 struct LockstepOutcome {
@@ -23,6 +25,9 @@ struct LockstepOutcome {
 /// What is compared: every register read, memory and fences that are checked, the deadlines of polls and
 /// interrupts, and whenever nothing is going on, all of scratchpad, arena and exact counters.
 LockstepOutcome runLockstep(const LockstepOptions &options);
+/// Registers written and read at random, while no command runs.
+LockstepOutcome runRegisters(const std::string &first, const std::string &second, uint64_t seed,
+                             unsigned accesses);
 
 /// URIs for a seed: latencies, jitters and their seeds all vary.
 std::string rtlFor(uint64_t seed);
