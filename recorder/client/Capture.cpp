@@ -141,9 +141,11 @@ bool Capture::start(tb_device &owner, Transfer &transfer, Budget &budget) {
   const Rows &rows = transfer.rows;
   const Rows pieces = rows.pieces();
   bool mapped = shadow.covers(rows), owned = shadow.owned(rows), stored = false;
+  // What is not mapped costs its rows, however long they claim to be.
   uint64_t limit = session().producer.captureLimit();
-  budget.spend(rangeCost + pieces.count * 16 + pieces.total() +
-               (rows.total() < limit ? rows.total() : limit));
+  budget.spend(rangeCost * (1 + pieces.count / 16));
+  if (mapped)
+    budget.spend(pieces.total() + (rows.total() < limit ? rows.total() : limit));
   ring::Record descriptor = startRecord(owner, transfer);
   uint64_t bytes = 0;
   const uint8_t *content = mapped && !owned ? gather(owner, pieces, bytes) : nullptr;
@@ -170,8 +172,14 @@ bool Capture::start(tb_device &owner, Transfer &transfer, Budget &budget) {
       descriptor.flags |= uint8_t(mapped && owned ? DeviceOwned : NotCaptured);
     transfer.sequence = event(descriptor);
   }
-  if (!transfer.toDevice)
-    shadow.take(rows);
+  if (!transfer.toDevice) {
+    // It ends where it meets memory that is not there: what lies behind that is not its own.
+    transfer.owned = rows;
+    if (!mapped && !shadow.leading(rows, transfer.owned))
+      transfer.owned.count = 0;
+    if (transfer.owned.count)
+      shadow.take(transfer.owned);
+  }
   shrink();
   return stored;
 }
@@ -180,10 +188,12 @@ void Capture::startBlind(tb_device &owner, Transfer &transfer, Budget &budget) {
   ring::Record descriptor = startRecord(owner, transfer);
   if (transfer.toDevice) {
     descriptor.flags |= NotCaptured;
-  } else if (!budget.over()) {
+  } else if (Rows first = {transfer.rows.address, 1, 1, 0}; !budget.over() && shadow.covers(first)) {
     // All between its ends: however many rows there are, it costs no more than the memory there is.
+    budget.spend(shadow.size());
     Rows all = {transfer.rows.address, transfer.rows.last() - transfer.rows.address + 1, 1, 0};
-    budget.spend(all.bytes ? all.bytes : ~uint64_t(0));
+    if (!all.bytes)
+      --all.bytes;
     shadow.forget(all);
   }
   // Whoever comes after has to record everything anew.
@@ -200,7 +210,8 @@ bool Capture::complete(tb_device &owner, const Transfer &transfer) {
     return false;
   }
   const Rows &rows = transfer.rows;
-  shadow.release(rows);
+  if (transfer.owned.count)
+    shadow.release(transfer.owned);
   uint64_t bytes = 0;
   bool mapped = shadow.covers(rows), owned = shadow.owned(rows);
   const uint8_t *content = mapped && !owned ? gather(owner, rows, bytes) : nullptr;

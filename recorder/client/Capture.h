@@ -13,7 +13,8 @@ struct Transfer {
   Rows rows;                            ///< Of the host's memory.
   uint64_t length, count, hostStride;   ///< As on the tape: count 0 is one piece.
   uint64_t deviceAddress, deviceStride; ///< deviceStride 0 where count is 0.
-  uint64_t sequence;                    ///< Of its descriptor; 0: none.
+  Rows owned;        ///< From the device: what of it is mapped, from its start; count 0: nothing.
+  uint64_t sequence; ///< Of its descriptor; 0: none.
   bool toDevice, done;
 };
 

@@ -93,6 +93,27 @@ bool MemoryShadow::covers(const Rows &rows) const {
   return there == pieces.bytes * pieces.count;
 }
 
+bool MemoryShadow::leading(const Rows &rows, Rows &part) const {
+  part = rows;
+  for (part.count = 0; part.count < rows.count; ++part.count)
+    if (!covers({rows.address + part.count * rows.stride, rows.bytes, 1, 0}))
+      break;
+  if (part.count)
+    return true;
+  const Area *area = areaOf(rows.address);
+  if (!area)
+    return false;
+  part = {rows.address, area->size - (rows.address - area->iova), 1, 0};
+  return true;
+}
+
+uint64_t MemoryShadow::size() const {
+  uint64_t bytes = 0;
+  for (const Area &area : areas)
+    bytes += area.size;
+  return bytes;
+}
+
 /// True if a byte has one of these bits.
 static bool any(const uint8_t *state, uint64_t bytes, uint8_t bits) {
   uint64_t i = 0, wanted = everyByte * bits;

@@ -21,6 +21,9 @@ public:
 
   /// True if all of it is memory that was added.
   bool covers(const Rows &rows) const;
+  /// As much of it, from its start, as is there: whole rows, or the beginning of the first. False: nothing.
+  bool leading(const Rows &rows, Rows &part) const;
+  uint64_t size() const;
   /// True if any byte is owned.
   bool owned(const Rows &rows) const;
 

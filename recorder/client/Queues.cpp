@@ -36,8 +36,8 @@ void Queues::reset() {
   for (uint32_t i = 0; i < count; ++i) {
     Queue &queue = queues[i];
     for (const Work &work : queue.works)
-      if (!work.transfer.done && !work.transfer.toDevice)
-        capture.shadow.abandon(work.transfer.rows);
+      if (!work.transfer.done && !work.transfer.toDevice && work.transfer.owned.count)
+        capture.shadow.abandon(work.transfer.owned);
     for (const Fence &fence : queue.fences)
       capture.shadow.abandon({fence.address, fence.width, 1, 0});
     queue.works.clear();
