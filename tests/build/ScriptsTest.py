@@ -190,6 +190,36 @@ class Fuzz(unittest.TestCase):
         self.expect(1, "no such fuzzers", "echo stat::number_of_executed_units: 12", "two")
 
 
+class MinnowCompare(unittest.TestCase):
+    """tools/minnow-compare, over a made-up program."""
+
+    def expect(self, code, text, body, seeds=30):
+        with tempfile.TemporaryDirectory() as directory:
+            os.makedirs(os.path.join(directory, "bin", "tests"))
+            if body is not None:
+                fake(os.path.join(directory, "bin", "tests"), "minnow-compare", body)
+            result = run(ScriptTest.ROOT / "tools" / "minnow-compare", "--build", directory, "--seeds", seeds)
+            self.assertEqual(result.returncode, code, result.stdout)
+            self.assertIn(text, result.stdout)
+
+    def test_agreement(self):
+        self.expect(0, "30 seeds: 14 commands, 18 values compared, 0 seeds differ",
+                    "echo minnow-compare: seeds 1 to 2: 7 commands, 9 values compared, 0 seeds differ")
+
+    def test_difference(self):
+        self.expect(1, "14 commands, 18 values compared, 2 seeds differ",
+                    "echo minnow-compare: seeds 1 to 2: 7 commands, 9 values compared, 1 seeds differ; exit 1")
+
+    def test_a_program_that_dies_or_contradicts_itself_has_compared_nothing(self):
+        self.expect(1, "30 seeds: 0 commands, 0 values compared, 30 seeds differ", "kill -9 $$")
+        self.expect(1, "0 values compared, 30 seeds differ",
+                    "echo minnow-compare: seeds 1 to 2: 7 commands, 9 values compared, 0 seeds differ; exit 1")
+
+    def test_nothing_to_run(self):
+        self.expect(2, "nothing to run", None)
+        self.expect(2, "nothing to run", "true", seeds=0)
+
+
 class Setup(unittest.TestCase):
     """tools/setup, which a newcomer meets first."""
 

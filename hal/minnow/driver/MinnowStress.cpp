@@ -192,12 +192,11 @@ int main(int argc, char **argv) {
     StressPlan plan(options.plan);
     bool going = true;
     for (std::vector<StressStep> steps = plan.next(); going && !steps.empty(); steps = plan.next()) {
-      for (const StressStep &step : steps)
-        if (!(going = driver.run(step))) {
-          fprintf(stderr, "minnow-stress: in round %llu (%s)\n", rounds + 1, driver.round());
-          break;
-        }
+      for (size_t i = 0; going && i < steps.size(); ++i)
+        going = driver.run(steps[i]);
       ++rounds;
+      if (!going)
+        fprintf(stderr, "minnow-stress: in round %llu (%s)\n", rounds, driver.round());
       submitted = plan.submitted();
     }
   }
