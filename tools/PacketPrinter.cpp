@@ -140,9 +140,10 @@ std::string PacketPrinter::spaceName(uint16_t space) const {
 }
 
 uint64_t PacketPrinter::nanoseconds(const Packet &packet, uint64_t ticks) const {
-  if (packet.clock >= reader.clocks().size())
+  uint8_t clock = clockOfStamps(packet);
+  if (clock >= reader.clocks().size())
     return ticks;
-  uint64_t rate = reader.clocks()[packet.clock].ticksPerSecond;
+  uint64_t rate = reader.clocks()[clock].ticksPerSecond;
   if (rate == 0 || rate == 1000000000)
     return ticks;
   return uint64_t(static_cast<unsigned __int128>(ticks) * 1000000000 / rate);
@@ -301,14 +302,15 @@ Error PacketPrinter::writeText(raw_ostream &os, uint64_t ordinal, uint64_t windo
   if (!fetched)
     return fetched.takeError();
   uint64_t start = reader.summary().firstTime;
-  bool negative = packet.clock == 0 && packet.issueTime < start;
-  uint64_t since = packet.clock == 0 ? (negative ? start - packet.issueTime : packet.issueTime - start)
-                                     : nanoseconds(packet, packet.issueTime);
+  bool ofHost = clockOfStamps(packet) == 0;
+  bool negative = ofHost && packet.issueTime < start;
+  uint64_t since = ofHost ? (negative ? start - packet.issueTime : packet.issueTime - start)
+                          : nanoseconds(packet, packet.issueTime);
   os << format("p%-8llu w%-6llu %s%llu.%09llus", static_cast<unsigned long long>(ordinal),
                static_cast<unsigned long long>(window),
-               packet.clock ? ""
-               : negative   ? "-"
-                            : "+",
+               !ofHost    ? ""
+               : negative ? "-"
+                          : "+",
                static_cast<unsigned long long>(since / 1000000000),
                static_cast<unsigned long long>(since % 1000000000));
   if (reader.devices().size() > 1)

@@ -74,6 +74,10 @@ const char *resetText(uint64_t kind) {
   return kind < std::size(names) ? names[kind] : "unknown";
 }
 
+uint8_t clockOfStamps(const Packet &packet) {
+  return packet.kind == PacketKind::ClockSample ? 0 : packet.clock;
+}
+
 RowShape rowsOf(const PacketExtra &extra) {
   if (extra.count < 2 || extra.length % extra.count)
     return {1, extra.length, 0};

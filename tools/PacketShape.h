@@ -49,6 +49,9 @@ constexpr FlagName flagNames[] = {
     {Prefix, "prefix"},
 };
 
+/// The clock of a packet's issue and complete times. (A ClockSample names the clock that it read.)
+uint8_t clockOfStamps(const Packet &packet);
+
 /// Rows that lie in device-visible memory one after another, `stride` bytes from one to the next.
 struct RowShape {
   uint64_t rows = 1, rowBytes = 0, stride = 0;

@@ -306,6 +306,23 @@ TEST_CASE("transfers in rows are shown as rows") {
   CHECK(object(printer, packet, extra).getBoolean("again") == false);
 }
 
+TEST_CASE("a sample of another clock has its own time in the host's") {
+  FakeReader tape = sample();
+  tape.clockTable.push_back({"device", 25000000});
+  PacketPrinter printer(tape);
+  Packet packet;
+  packet.clock = 1;
+  packet.issueTime = packet.completeTime = 1500;
+  packet.value = 77;
+  packet.kind = PacketKind::ClockSample;
+  CHECK(StringRef(text(printer, packet)).contains("+0.000001500s t0 clock-sample   \"device\" = 77"));
+  CHECK(object(printer, packet).getInteger("issue") == 1500);
+  CHECK(object(printer, packet).getString("clock") == "device");
+  packet.kind = PacketKind::Tick; // Anything else is stamped by its clock: 25 MHz.
+  CHECK(StringRef(text(printer, packet)).contains(" 0.000060000s t0 tick"));
+  CHECK(object(printer, packet).getInteger("issue") == 60000);
+}
+
 TEST_CASE("a payload that is missing is the tape's fault, and no half line is written") {
   FakeReader tape = sample();
   PacketPrinter printer(tape);
