@@ -124,6 +124,13 @@ llvm::Error DeviceBinding::unmap(uint64_t iova) {
   return dut->unmap(iova);
 }
 
+llvm::Error DeviceBinding::unmapAll() {
+  while (!mapped.empty())
+    if (llvm::Error error = unmap(mapped.begin()->first))
+      return error;
+  return llvm::Error::success();
+}
+
 bool DeviceBinding::isMapped(uint64_t iova, uint64_t length) const {
   auto after = mapped.upper_bound(iova);
   if (after == mapped.begin())

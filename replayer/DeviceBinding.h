@@ -60,6 +60,7 @@ public:
   /// Maps at the recorded address and fills with poison.
   llvm::Error map(uint64_t iova, uint64_t length);
   llvm::Error unmap(uint64_t iova);
+  llvm::Error unmapAll();
   bool isMapped(uint64_t iova, uint64_t length) const;
   /// What is mapped now, by address.
   const std::map<uint64_t, MemoryRegion> &regions() const { return mapped; }

@@ -52,6 +52,12 @@ bool isEvent(PacketKind kind) {
   }
 }
 
+/// A device that is closed loses its memory; so does one that is opened again by the next process after the
+/// first died with it.
+bool dropsMemory(PacketKind kind) {
+  return kind == PacketKind::Open || kind == PacketKind::Close;
+}
+
 } // namespace
 
 llvm::Error forbiddenWrite(const AccessRule &rule, uint64_t packet) {
@@ -300,8 +306,8 @@ llvm::Expected<size_t> Player::issue(const PacketBatch &batch, size_t begin, siz
         return error;
       continue;
     }
-    // Events touch nothing, so they need not break a batch.
-    if (!isEvent(packet.kind)) {
+    // Events touch nothing, so they need not break a batch; except that memory goes with its device.
+    if (!isEvent(packet.kind) || dropsMemory(packet.kind)) {
       if (llvm::Error error = flush(log))
         return error;
       if (isStopped)
@@ -404,9 +410,9 @@ llvm::Error Player::carryOut(const PacketBatch &batch, size_t index, Observation
   case PacketKind::SpanEnd:
   case PacketKind::ClockSample:
   case PacketKind::Tick:
-  case PacketKind::Loss:
+  case PacketKind::Loss: return llvm::Error::success();
   case PacketKind::Open:
-  case PacketKind::Close: return llvm::Error::success();
+  case PacketKind::Close: return binding.unmapAll();
   case PacketKind::Expectation: return notIssued(Rule::Evidence);
   }
   return notIssued(Rule::UnknownKind);

@@ -83,6 +83,9 @@ void ShadowState::State::dispatch(uint64_t ordinal, const Packet &packet, const 
   case PacketKind::Reset: return deviceReset(ordinal, packet);
   case PacketKind::MemoryMap: return mapped(ordinal, packet.address, extra.length, true);
   case PacketKind::MemoryUnmap: return mapped(ordinal, packet.address, extra.length, false);
+  // Memory goes with its device; of one that died with its process only the next open tells.
+  case PacketKind::Open:
+  case PacketKind::Close: mappings.clear(); return forgetMemory();
   case PacketKind::LateCompletion: return cameBack(ordinal, packet, extra);
   default: return; // Says nothing about the device's state.
   }

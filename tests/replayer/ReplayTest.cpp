@@ -401,3 +401,31 @@ TEST_CASE("Memory that cannot be placed where it was is a target error with the 
   CHECK(replayed->firstDivergence->place.packet == map);
   CHECK(replayed->targetFailure->code == "iova-unavailable");
 }
+
+TEST_CASE("A device that is opened again has lost its memory, closed or not") {
+  for (bool closed : {true, false}) {
+    ToyProgram program;
+    for (uint8_t run : {1, 2, 3}) {
+      program.open();
+      program.map(toyMemory, toyMemorySize);
+      program.map(toyMemory + 0x10000, toyMemorySize);
+      program.store(toyMemory, std::vector<uint8_t>(64, run));
+      program.dma(true, toyMemory, 0, 64);
+      program.dma(false, toyMemory + 0x10000, 0, 64);
+      program.square(run);
+      REQUIRE(!program.target().unmap(toyMemory));
+      REQUIRE(!program.target().unmap(toyMemory + 0x10000));
+      if (closed) {
+        Packet close;
+        close.kind = PacketKind::Close;
+        program.raw(close);
+      }
+    }
+    std::unique_ptr<MemoryTape> tape = program.finish();
+    Replayed replayed = replay(*tape);
+    INFO(summary(replayed));
+    REQUIRE(replayed.report);
+    CHECK(replayed->verdict == Verdict::Match);
+    CHECK(replayed->grades.total() == tape->packets.size());
+  }
+}

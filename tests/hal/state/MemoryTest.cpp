@@ -85,6 +85,21 @@ TEST_CASE("mapping and unmapping") {
   CHECK(keyframe->mappings[0].length == 0x2000);
 }
 
+TEST_CASE("memory goes with its device") {
+  for (PacketKind kind :
+       {PacketKind::Close, PacketKind::Open}) { // Of a process that died only the open tells.
+    PacketScript script(nullptr);
+    script.map(0x1000, 0x1000);
+    script.memoryWrite(0x1000, bytesOf("old"));
+    script.range(kind, 0, 0);
+    CHECK(script.memory(0x1000, 3) == "???");
+    CHECK(!script.state.lastWriterOfMemory(0x1000));
+    llvm::Expected<Keyframe> keyframe = script.keyframe();
+    REQUIRE(bool(keyframe));
+    CHECK(keyframe->mappings.empty());
+  }
+}
+
 TEST_CASE("a window is known through transfers to the device") {
   PacketScript script(&eduDescription());
   CHECK(script.window(0x40000, 4) == "????");
