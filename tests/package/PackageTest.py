@@ -48,7 +48,8 @@ class Package(unittest.TestCase):
     def test_layout(self):
         for path in ("bin/tapeback", "bin/edu-exercise", "lib/libtapeback.so", "lib/tapeback/tapeback-model-edu.so",
                      "include/tapeback.h", "include/tapeback_model.h", "include/tapeback/format/Packet.h",
-                     "share/tapeback/descriptions/edu.yaml", "lib/cmake/tapeback/tapebackConfig.cmake"):
+                     "share/tapeback/descriptions/edu.yaml", "share/tapeback/descriptions/minnow.yaml",
+                     "lib/cmake/tapeback/tapebackConfig.cmake"):
             self.assertTrue((self.prefix / path).exists(), path)
 
     def test_client_library_is_light(self):
