@@ -1,5 +1,6 @@
 #include "hal/minnow/driver/Lowering.h"
 #include <algorithm>
+#include <bit>
 
 namespace tapeback::minnow {
 
@@ -39,7 +40,8 @@ struct Surroundings {
   const Blob &blob;
   const ArenaLayout &layout;
   uint64_t arena;
-  uint32_t free; ///< Bytes at the scratchpad's end that a layer may use.
+  uint32_t biasEnd; ///< Where the biases of all layers end in the scratchpad,
+  uint32_t free;    ///< and how many bytes behind it a layer may use.
 };
 
 class LayerLowering {
@@ -52,7 +54,7 @@ public:
         inputBase(all.arena + all.layout.tensors[layer.input]),
         secondBase(all.arena + all.layout.tensors[layer.second]),
         outputBase(all.arena + all.layout.tensors[layer.output]), chains(all.arena + all.layout.descriptors),
-        biasAt(biasAt), free(all.free), descriptors(descriptors) {}
+        biasAt(biasAt), biasEnd(all.biasEnd), free(all.free), descriptors(descriptors) {}
 
   /// False: it does not fit.
   bool run() {
@@ -155,7 +157,9 @@ private:
   bool choose(Cut &cut) const {
     uint32_t parts = out.height == 1 && !depthwise() && out.channels >= 16 ? 2 : 1;
     for (; parts <= out.channels / 8; ++parts) {
-      uint32_t channels = alignTo(divideUp(out.channels, parts), 8);
+      uint32_t channels = divideUp(out.channels, parts);
+      // So that rows of weights lie as bursts like it: none across a multiple of 64 that it need not cross.
+      channels = channels > 64 ? alignTo(channels, 64) : std::bit_ceil(std::max(channels, 8u));
       for (uint32_t rows = out.height > 1 ? divideUp(out.height, 2) : 1; rows > 0; --rows) {
         cut = cutOf(rows, channels);
         if (possible(cut))
@@ -205,7 +209,7 @@ private:
   uint32_t reserve(uint32_t bytes) {
     uint32_t at = used;
     used += bytes;
-    return MINNOW_SCRATCHPAD_SIZE - free + at;
+    return biasEnd + at;
   }
 
   void loadWeights(Tile &tile, uint32_t to, uint32_t channel, uint32_t channels) const {
@@ -352,7 +356,7 @@ private:
   const BlobPlaces &places;
   const LayerParameters &own;
   const uint64_t blob, inputBase, secondBase, outputBase, chains;
-  const uint32_t biasAt, free;
+  const uint32_t biasAt, biasEnd, free;
   uint32_t used = 0; ///< Of `free`.
   std::vector<minnow_descriptor> &descriptors;
 };
@@ -371,7 +375,7 @@ ArenaLayout layOut(const Network &network, const Blob &blob) {
 }
 
 LoweringResult lower(const Network &network, const NetworkParameters &parameters, const Blob &blob,
-                     const ArenaLayout &layout, uint64_t arena) {
+                     const ArenaLayout &layout, uint64_t arena, uint32_t scratchpad) {
   LoweringResult result;
   LoweredNetwork &lowered = result.network;
   // The biases: one chain, a link for each layer that has some.
@@ -385,7 +389,8 @@ LoweringResult lower(const Network &network, const NetworkParameters &parameters
           arena + layout.descriptors + (lowered.descriptors.size() + 1) * sizeof(minnow_descriptor)));
     at += places.biasBytes;
   }
-  if (at >= MINNOW_SCRATCHPAD_SIZE || lowered.descriptors.size() > MINNOW_MAX_CHAIN) {
+  if (at >= scratchpad || scratchpad > MINNOW_SCRATCHPAD_SIZE ||
+      lowered.descriptors.size() > MINNOW_MAX_CHAIN) {
     result.failure = "the biases do not fit";
     return result;
   }
@@ -394,7 +399,7 @@ LoweringResult lower(const Network &network, const NetworkParameters &parameters
     lowered.descriptors.back().next = 0;
     lowered.prologue.push_back(minnow_dma_chain(arena + layout.descriptors));
   }
-  const Surroundings all{network, parameters, blob, layout, arena, MINNOW_SCRATCHPAD_SIZE - at};
+  const Surroundings all{network, parameters, blob, layout, arena, at, scratchpad - at};
   for (size_t i = 0; i < network.layers.size(); ++i) {
     LayerLowering layer(all, i, biasAt[i], lowered.descriptors);
     if (!layer.run()) {

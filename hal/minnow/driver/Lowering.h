@@ -52,7 +52,8 @@ struct LoweringResult {
   LoweredNetwork network;
   std::string failure; ///< Empty: all well.
 };
+/// Only the first `scratchpad` bytes are used: the fewer, the more tiles.
 LoweringResult lower(const Network &network, const NetworkParameters &parameters, const Blob &blob,
-                     const ArenaLayout &layout, uint64_t arena);
+                     const ArenaLayout &layout, uint64_t arena, uint32_t scratchpad = MINNOW_SCRATCHPAD_SIZE);
 
 } // namespace tapeback::minnow

@@ -13,8 +13,8 @@ using namespace tapeback::minnow;
 namespace {
 
 constexpr const char *usage =
-    "usage: minnow-run [--net NAME] [--inferences N] [--seed N] [--layers N] [--ring N] [--keep-going]\n"
-    "                  [--device NAME]\n"
+    "usage: minnow-run [--net NAME] [--inferences N] [--seed N] [--layers N] [--ring N]\n"
+    "                  [--scratchpad KIB] [--checks layers|end] [--keep-going] [--device NAME]\n"
     "\n"
     "Runs MLPerf Tiny networks on a Minnow accelerator; checks each layer against the host's computation.\n"
     "  --net NAME      kws, ic, ad, vww or all (default ad)\n"
@@ -22,6 +22,10 @@ constexpr const char *usage =
     "  --seed N        what decides weights and inputs (default 1)\n"
     "  --layers N      only so many of the first layers (default: all)\n"
     "  --ring N        entries of each command queue, a power of two from 8 to 1024 (default 16)\n"
+    "  --scratchpad KIB\n"
+    "                  use only so much of the 64 KiB: more and smaller tiles\n"
+    "  --checks WHEN   layers: each layer's output and the exact counters (default); end: only what each\n"
+    "                  inference gives in the end, and the counters behind the last one\n"
     "  --keep-going    go on after a check that did not hold (it still exits 1)\n"
     "  --device NAME   the alias to open (default: the only one)\n"
     "\n"
@@ -49,11 +53,41 @@ bool chooseNetworks(std::string_view name, std::vector<Network> &networks) {
   return !networks.empty();
 }
 
+bool parseOption(std::string_view name, const char *value, Options &options) {
+  uint64_t number = 0;
+  if (name == "--net")
+    return chooseNetworks(value, options.networks);
+  if (name == "--inferences")
+    return parseNumber(value, 1, 1'000'000, options.run.inferences);
+  if (name == "--seed")
+    return parseNumber(value, 0, UINT64_MAX, options.run.seed);
+  if (name == "--checks") {
+    options.run.checkLayers = !strcmp(value, "layers");
+    return options.run.checkLayers || !strcmp(value, "end");
+  }
+  if (name == "--device") {
+    options.device = value;
+    return true;
+  }
+  if (name == "--layers" && parseNumber(value, 1, 1000, number)) {
+    options.run.layers = number;
+    return true;
+  }
+  if (name == "--scratchpad" && parseNumber(value, 1, 64, number)) {
+    options.run.scratchpad = uint32_t(number) * 1024;
+    return true;
+  }
+  if (name == "--ring" && parseNumber(value, 8, 1024, number) && (number & (number - 1)) == 0) {
+    options.accelerator.ringEntries = uint32_t(number);
+    return true;
+  }
+  return false;
+}
+
 /// 0: go on; otherwise 1 + the exit code.
 int parse(int argc, char **argv, Options &options) {
   chooseNetworks("ad", options.networks);
   for (int i = 1; i < argc; ++i) {
-    const char *value = i + 1 < argc ? argv[i + 1] : nullptr;
     if (!strcmp(argv[i], "--help")) {
       fputs(usage, stdout);
       return 1;
@@ -62,26 +96,8 @@ int parse(int argc, char **argv, Options &options) {
       options.accelerator.keepGoing = true;
       continue;
     }
-    bool good = value;
-    uint64_t number = 0;
-    if (!strcmp(argv[i], "--net")) {
-      good = good && chooseNetworks(value, options.networks);
-    } else if (!strcmp(argv[i], "--inferences")) {
-      good = good && parseNumber(value, 1, 1'000'000, options.run.inferences);
-    } else if (!strcmp(argv[i], "--seed")) {
-      good = good && parseNumber(value, 0, UINT64_MAX, options.run.seed);
-    } else if (!strcmp(argv[i], "--layers")) {
-      good = good && parseNumber(value, 1, 1000, number);
-      options.run.layers = number;
-    } else if (!strcmp(argv[i], "--ring")) {
-      good = good && parseNumber(value, 8, 1024, number) && (number & (number - 1)) == 0;
-      options.accelerator.ringEntries = uint32_t(number);
-    } else if (!strcmp(argv[i], "--device")) {
-      options.device = value;
-    } else {
-      good = false;
-    }
-    if (!good) {
+    const char *value = i + 1 < argc ? argv[i + 1] : nullptr;
+    if (!value || !parseOption(argv[i], value, options)) {
       fprintf(stderr, "minnow-run: bad argument '%s%s%s'\n%s", argv[i], value ? " " : "", value ? value : "",
               usage);
       return 1 + 2;
@@ -93,10 +109,10 @@ int parse(int argc, char **argv, Options &options) {
 
 using Count = unsigned long long;
 
-/// True: go on.
-bool runOne(Accelerator &accelerator, const Network &network, const RunOptions &options) {
+/// True: go on. `failure`: the options leave no room for the network.
+bool runOne(Accelerator &accelerator, const Network &network, const RunOptions &options,
+            std::string &failure) {
   RunFigures figures;
-  std::string failure;
   uint64_t wrongBefore = accelerator.wrong();
   bool complete = runNetwork(accelerator, network, options, figures, failure);
   if (complete)
@@ -127,13 +143,14 @@ int main(int argc, char **argv) {
   }
   Accelerator accelerator(device, options.accelerator);
   bool complete = true;
+  std::string failure;
   for (const Network &network : options.networks)
-    complete = complete && runOne(accelerator, network, options.run);
+    complete = complete && runOne(accelerator, network, options.run, failure);
   tb_close(device);
   if (accelerator.wrong()) {
     fprintf(stderr, "minnow-run: %s (%llu wrong)\n", accelerator.problem().c_str(),
             Count(accelerator.wrong()));
     return accelerator.targetFailed() ? 3 : 1;
   }
-  return complete ? 0 : 3;
+  return complete ? 0 : failure.empty() ? 3 : 2;
 }

@@ -13,7 +13,10 @@ namespace tapeback::minnow {
 struct RunOptions {
   uint64_t seed = 1;
   uint64_t inferences = 1;
-  size_t layers = SIZE_MAX; ///< Only so many of the first.
+  size_t layers = SIZE_MAX;                     ///< Only so many of the first.
+  uint32_t scratchpad = MINNOW_SCRATCHPAD_SIZE; ///< Use only so many bytes of it.
+  /// False: of each inference only the last output is looked at, and the counters once at the run's end.
+  bool checkLayers = true;
   /// Called with each layer's expected output before it is compared: tests falsify it there.
   void (*beforeCheck)(size_t layer, Activation &expected) = nullptr;
 };

@@ -37,11 +37,15 @@ void drawWeights(LayerParameters &parameters, const Network &network, const Laye
     parameters.bias[o] = random.between(-4000, 4000);
 }
 
+void align(std::vector<uint8_t> &bytes, size_t alignment) {
+  bytes.resize((bytes.size() + alignment - 1) / alignment * alignment);
+}
+
 template <typename T>
 void append(std::vector<uint8_t> &bytes, const T *items, size_t count) {
   const auto *first = reinterpret_cast<const uint8_t *>(items);
   bytes.insert(bytes.end(), first, first + count * sizeof(T));
-  bytes.resize((bytes.size() + 7) / 8 * 8);
+  align(bytes, 8);
 }
 
 std::vector<int8_t> diagonal(const Layer &layer, const std::vector<int8_t> &weights, uint32_t channels) {
@@ -105,8 +109,9 @@ Blob packBlob(const Network &network, const NetworkParameters &parameters) {
     BlobPlaces places;
     places.bias = uint32_t(blob.bytes.size());
     append(blob.bytes, own.bias.data(), own.bias.size());
+    places.biasBytes = uint32_t(blob.bytes.size()) - places.bias;
+    align(blob.bytes, 64);
     places.weights = uint32_t(blob.bytes.size());
-    places.biasBytes = places.weights - places.bias;
     std::vector<int8_t> weights = own.weights;
     if (layer.kind == LayerKind::Depthwise)
       weights = diagonal(layer, own.weights, in.channels);

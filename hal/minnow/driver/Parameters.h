@@ -1,6 +1,6 @@
 // A network's synthetic weights, and the file they would be in: one blob that lies in host memory as the
-// loader put it, layer after layer, each part on an 8-byte boundary and no more. Rows of it cross pages of 4
-// KiB where they like.
+// loader put it, layer after layer. Weights begin at multiples of 64 bytes, as the bus likes it; headers and
+// biases on the next 8-byte boundary, so that a long bias crosses a page of 4 KiB in the middle of a burst.
 //
 // Everything follows from a seed. Scales are calibrated as a converter does it: from the range of each
 // layer's sums on the first input, so that a few of the largest saturate.

@@ -28,12 +28,18 @@ TEST_CASE("minnow-run: exit codes and what is said") {
   CHECK_MESSAGE(all.exited(0), all);
   for (const char *line : {"kws: seed 3: 1 inferences, 11 layers, 21 tiles, 0 wrong; 4822336 MACs",
                            "ic: seed 3: 1 inferences, 14 layers, 31 tiles, 0 wrong; 14280192 MACs",
-                           "ad: seed 3: 1 inferences, 10 layers, 22 tiles, 0 wrong; 264192 MACs",
-                           "vww: seed 3: 1 inferences, 29 layers, 72 tiles, 0 wrong; 14562176 MACs"})
+                           "ad: seed 3: 1 inferences, 10 layers, 23 tiles, 0 wrong; 264192 MACs",
+                           "vww: seed 3: 1 inferences, 29 layers, 74 tiles, 0 wrong; 14562176 MACs"})
     CHECK_MESSAGE(all.out.find(line) != std::string::npos, all);
   RunResult some = minnowRun("model:minnow", {"--layers", "3", "--inferences", "2"});
   CHECK_MESSAGE(some.exited(0), some);
   CHECK_MESSAGE(some.out.find("ad: seed 1: 2 inferences, 6 layers, 16 tiles") != std::string::npos, some);
+  RunResult small = minnowRun("model:minnow", {"--scratchpad", "20", "--checks", "end"});
+  CHECK_MESSAGE(small.exited(0), small);
+  CHECK_MESSAGE(small.out.find("10 layers, 63 tiles, 0 wrong; 264192 MACs") != std::string::npos, small);
+  RunResult none = minnowRun("model:minnow", {"--scratchpad", "8"});
+  CHECK_MESSAGE(none.exited(2), none);
+  CHECK_MESSAGE(none.err.find("layer enc1 does not fit") != std::string::npos, none);
   RunResult help = minnowRun("", {"--help"});
   CHECK_MESSAGE(help.exited(0), help);
   CHECK(help.out.find("usage: minnow-run") == 0);
@@ -43,15 +49,17 @@ TEST_CASE("minnow-run: exit codes and what is said") {
                                        {"--ring", "4"},
                                        {"--inferences", "0"},
                                        {"--seed", "x"},
+                                       {"--checks", "never"},
+                                       {"--scratchpad", "65"},
                                        {"--nets", "ad"},
                                        {"ad"}}) {
     RunResult result = minnowRun("model:minnow", bad);
     CHECK_MESSAGE(result.exited(2), result);
     CHECK_MESSAGE(result.err.find("minnow-run: bad argument '" + bad[0]) == 0, result);
   }
-  RunResult none = minnowRun("", {});
-  CHECK_MESSAGE(none.exited(3), none);
-  CHECK_MESSAGE(none.err.find("TAPEBACK_TARGET") != std::string::npos, none);
+  RunResult noTarget = minnowRun("", {});
+  CHECK_MESSAGE(noTarget.exited(3), noTarget);
+  CHECK_MESSAGE(noTarget.err.find("TAPEBACK_TARGET") != std::string::npos, noTarget);
   RunResult other = minnowRun("model:edu", {});
   CHECK_MESSAGE(other.exited(1), other); // Its identity is no Minnow's.
   CHECK_MESSAGE(other.err.find("check 'id' does not hold") != std::string::npos, other);
@@ -78,10 +86,16 @@ TEST_CASE("the oracle must fail: each erratum is found by some network") {
     const char *says;
   };
   for (const Row &row :
-       {Row{"errata=dma-4k-last-beat", {"--net", "ad"}, "check 'ad/enc1' does not hold"},
+       {Row{"errata=dma-4k-last-beat", {"--net", "ad"}, "check 'ad/output' does not hold"},
+        Row{"errata=dma-4k-last-beat",
+            {"--net", "ad", "--scratchpad", "20", "--ring", "8"},
+            "after 9 layers and 63 tiles: check 'ad/output'"},
         Row{"errata=requant-wrap", {"--net", "kws"}, "check 'kws/"},
         Row{"errata=stale-scratchpad", {"--net", "ad"}, "check 'ad/dec1' does not hold"},
-        Row{"errata=counter-stall", {"--net", "ad"}, "check 'READ_BYTES' does not hold"},
+        Row{"errata=counter-stall", {"--net", "ad"}, "after 0 layers and 4 tiles: check 'READ_BYTES'"},
+        Row{"errata=counter-stall",
+            {"--net", "ad", "--checks", "end"},
+            "after 10 layers and 23 tiles: check 'READ_BYTES'"},
         Row{"errata=wrap-full-hang", {"--net", "ad", "--ring", "8"}, "'fence' did not come"},
         Row{"errata=chain-prefetch", {"--net", "ad"}, "error 5 at queue 1, index 0"},
         Row{"errata=reset-head", {"--net", "ad"}, "check 'status after reset' does not hold"},

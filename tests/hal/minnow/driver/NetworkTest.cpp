@@ -86,6 +86,34 @@ TEST_CASE("lines of a layer whose channels do not all fit are stored one by one"
   CHECK(run("model:minnow", network) == "");
 }
 
+TEST_CASE("less of the scratchpad, more and smaller tiles") {
+  for (const std::string &name : networkNames())
+    for (uint32_t kib : {20, 24, 32}) {
+      RunOptions options;
+      options.scratchpad = kib * 1024;
+      CAPTURE(name);
+      CAPTURE(kib);
+      CHECK(run("model:minnow?jitter=3", networkNamed(name).value(), options) == "");
+    }
+}
+
+TEST_CASE("checks at the end only: the last output, and the counters") {
+  RunOptions options;
+  options.checkLayers = false;
+  options.inferences = 2;
+  CHECK(run("model:minnow", networkNamed("ad").value(), options) == "");
+  options.beforeCheck = [](size_t layer, Activation &expected) {
+    if (layer == 3)
+      expected[17] = int8_t(expected[17] ^ 1); // Not looked at.
+  };
+  CHECK(run("model:minnow", networkNamed("ad").value(), options) == "");
+  options.beforeCheck = [](size_t layer, Activation &expected) {
+    if (layer == 9)
+      expected[17] = int8_t(expected[17] ^ 1);
+  };
+  CHECK(run("model:minnow", networkNamed("ad").value(), options) == "check 'ad/output' does not hold");
+}
+
 TEST_CASE("rings of any size, of which some run full") {
   for (uint32_t entries : {8, 16, 128, 1024}) {
     AcceleratorOptions options;
