@@ -14,6 +14,7 @@ ShadowState::State::State(const Description *description, std::vector<std::strin
       budget(limits.pages), memory(budget), memoryWriters(limits.writers), mappings(limits.mappings) {
   if (!description)
     return;
+  seenAt.resize(description->registers.size());
   windows.reserve(description->windows.size());
   for (const InternalWindow &window : description->windows)
     windows.emplace_back(window, budget, limits.writers / description->windows.size());
@@ -51,6 +52,7 @@ void ShadowState::apply(uint64_t ordinal, const Packet &packet, const PacketExtr
   if (packet.kind == PacketKind::Loss) {
     state->lost(ordinal, packet);
   } else if (packet.device == state->device && (!isAccess(packet.kind) || goodWidth(packet.width))) {
+    ++state->step;
     if (packet.kind != PacketKind::DmaCompletion)
       state->endsWithCompletions = false;
     state->dispatch(ordinal, packet, extra, blobs);
@@ -135,6 +137,7 @@ void ShadowState::State::registerSeen(const Packet &packet) {
                              synchronised |= queues.sawRegister(
                                  reg, part, [&](unsigned other) { return registers.described(other); },
                                  [&](const QueueTracker::Fence &fence) { fencePassed(fence); });
+                           seenAt[reg] = step;
                            portAccess(noLink, reg, mask, part, false);
                          });
 }
@@ -144,6 +147,8 @@ void ShadowState::State::registerWrite(uint64_t ordinal, const Packet &packet) {
   bool isReset = false;
   registers.visitTouched(packet.space, packet.address, packet.width, packet.value,
                          [&](unsigned reg, uint64_t mask, uint64_t part) {
+                           if (!isPort(reg))
+                             disturbedAt = step;
                            portAccess(ordinal, reg, mask, part, true);
                            queues.rewind(reg);
                            // A part write completes the value that earlier ones began.
@@ -253,6 +258,17 @@ bool ShadowState::State::fencesSeen(uint64_t address, llvm::ArrayRef<uint8_t> co
   return queues.sawMemory(address, content, [&](const QueueTracker::Fence &fence) { fencePassed(fence); });
 }
 
+/// Whether a port may be used now, for all that is known. A register that only the device changes says so
+/// only as long as nothing was written since it was read.
+bool ShadowState::State::portUsable(const InternalWindow::Port &port) const {
+  return port.usable.empty() || llvm::any_of(port.usable, [&](const RegisterCondition &condition) {
+           std::optional<uint64_t> value = registers.described(condition.reg);
+           bool fresh = description->registers[condition.reg].access != RegisterAccess::ReadOnly ||
+                        seenAt[condition.reg] > disturbedAt;
+           return value && fresh && condition.holds(*value);
+         });
+}
+
 /// The data register of a window's port shows or changes the window, and moves the address register on.
 void ShadowState::State::portAccess(uint64_t ordinal, unsigned reg, uint64_t mask, uint64_t value,
                                     bool write) {
@@ -260,39 +276,38 @@ void ShadowState::State::portAccess(uint64_t ordinal, unsigned reg, uint64_t mas
     if (!window.window->port || window.window->port->data != reg)
       continue;
     const InternalWindow::Port &port = *window.window->port;
-    const RegisterDescription &data = description->registers[reg];
-    auto known = [&](const RegisterCondition &c) { return registers.described(c.reg).has_value(); };
-    auto holds = [&](const RegisterCondition &c) { return known(c) && c.holds(*registers.described(c.reg)); };
-    bool usable = port.usable.empty() || llvm::any_of(port.usable, holds);
+    unsigned width = description->registers[reg].width;
     std::optional<uint64_t> at = registers.described(port.address);
     uint64_t first = 0, last = 0;
-    bool inside = at && *at <= ~uint64_t(0) - window.window->base &&
-                  window.clip(window.window->base + *at, data.width, first, last) &&
-                  last - first + 1 == data.width;
-    if (!usable || !inside || mask != data.widthMask()) {
+    bool inside = at && window.clip(*at, width, first, last) && last - first + 1 == width;
+    if (!portUsable(port) || !inside || mask != description->registers[reg].widthMask()) {
       // Nobody can say whether the access did anything, or where.
-      if (write) {
-        window.content.clear();
-        window.writers.clear();
-        window.resetBy.reset();
-        window.filled = false;
-      }
+      if (write)
+        window.forgetAll();
       registers.set(port.address, std::nullopt);
       continue;
     }
     uint8_t bytes[8];
-    for (unsigned i = 0; i < data.width; ++i)
+    for (unsigned i = 0; i < width; ++i)
       bytes[i] = uint8_t(value >> (8 * i));
-    llvm::ArrayRef<uint8_t> content(bytes, data.width);
-    if (write) {
-      window.content.store(first, content);
+    llvm::ArrayRef<uint8_t> content(bytes, width);
+    if (write)
       window.writers.assign(first, last, ordinal);
-    } else {
+    if (!activities.idle() || !queues.idle())
+      window.content.forget(first, last); // A command that waits may change it as soon as it goes on.
+    else if (write)
+      window.content.store(first, content);
+    else
       window.content.observe(first, content,
                              [&](uint64_t from, uint64_t to) { window.writers.forget(from, to); });
-    }
-    registers.set(port.address, (*at + data.width) % window.window->size);
+    registers.set(port.address, last == window.last() ? window.window->base : *at + width);
   }
+}
+
+bool ShadowState::State::isPort(unsigned reg) const {
+  return llvm::any_of(windows, [&](const WindowState &window) {
+    return window.window->port && (window.window->port->data == reg || window.window->port->address == reg);
+  });
 }
 
 void ShadowState::State::memorySeen(uint64_t address, llvm::ArrayRef<uint8_t> content) {
@@ -475,6 +490,7 @@ void ShadowState::State::forgetDevice(uint64_t ordinal, bool known) {
   activities.reset();
   queues.reset();
   lastQueue.reset();
+  disturbedAt = step;
   seededAt.reset();
   synchronised = true;
 }
@@ -490,6 +506,7 @@ void ShadowState::State::lost(uint64_t ordinal, const Packet &packet) {
   activities.lost(ordinal);
   queues.lost();
   lastQueue.reset();
+  disturbedAt = step;
 }
 
 void ShadowState::State::marked(const Packet &, const PacketExtra &extra, const BlobLookup &blobs) {

@@ -23,6 +23,12 @@ struct WindowState {
   std::optional<uint64_t> resetBy;
   bool filled = false; ///< The reset value holds where nobody has written since.
 
+  void forgetAll() {
+    content.clear();
+    writers.clear();
+    resetBy.reset();
+    filled = false;
+  }
   bool fillHolds(const PageBudget &budget) const { return filled && !writers.evicted() && !budget.refused(); }
   uint64_t last() const { return window->base + (window->size - 1); }
   /// The part of [first, first + length) that lies in the window; false if none.
@@ -63,6 +69,8 @@ struct ShadowState::State {
   void submitted(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
   void forgetDevice(uint64_t ordinal, bool known);
   void portAccess(uint64_t ordinal, unsigned reg, uint64_t mask, uint64_t value, bool write);
+  bool portUsable(const InternalWindow::Port &port) const;
+  bool isPort(unsigned reg) const;
   void fencePassed(const QueueTracker::Fence &fence);
   std::optional<uint64_t> wordAt(uint64_t address, unsigned width) const;
   void cameBack(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
@@ -88,7 +96,9 @@ struct ShadowState::State {
   QueueTracker queues;
   std::optional<unsigned> lastQueue; ///< Of the last Submit: what descriptors without activity are of.
   uint64_t windowsChanged = 0; ///< 1 + the last Submit that may have changed windows in ways nobody tells.
-  bool endsWithCompletions = false; ///< The packet that the present DmaCompletions follow ends a window.
+  uint64_t step = 0, disturbedAt = 0; ///< Packets seen; the last of them that wrote to the device.
+  std::vector<uint64_t> seenAt;       ///< By described register: the last that read it.
+  bool endsWithCompletions = false;   ///< The packet that the present DmaCompletions follow ends a window.
   PageBudget budget;
   ContentMap memory;
   OrdinalMap memoryWriters, mappings;
