@@ -26,7 +26,7 @@ struct StressOptions {
   bool errors = true; ///< Commands that fail, and RESUME.
   bool resets = true; ///< SOFT_RESET, also of a device at work.
   /// Legal, but nobody who watches from outside can follow: chains that store into their own later
-  /// descriptors, writes of BASE and SIZE that a busy queue ignores, and ENABLE
+  /// descriptors, writes of BASE and SIZE that a busy queue ignores, DBG_DATA while it is closed, and ENABLE
   /// cleared while commands run (what they move is then not counted).
   bool exotic = false;
 };

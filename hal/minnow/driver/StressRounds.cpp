@@ -393,6 +393,13 @@ void StressPlan::Planner::halt(const Entry &entry, bool alone, bool resumes) {
     write(MINNOW_IRQ_STATUS, MINNOW_IRQ_ERROR);
     irqStatus &= ~uint32_t(MINNOW_IRQ_ERROR);
   }
+  if (options.exotic && random.chance(25)) { // Resumed, but not enabled: nothing starts yet.
+    write(MINNOW_CONTROL, MINNOW_CONTROL_RESUME);
+    read("error code after resuming", MINNOW_ERR_CODE, 0);
+    read("control", MINNOW_CONTROL, 0);
+    write(MINNOW_CONTROL, MINNOW_CONTROL_ENABLE);
+    return;
+  }
   write(MINNOW_CONTROL, MINNOW_CONTROL_ENABLE | MINNOW_CONTROL_RESUME);
 }
 
@@ -467,6 +474,13 @@ void StressPlan::Planner::checkRegisters() {
     read("status", MINNOW_STATUS, statusIdle);
   if (random.chance(15))
     read("error code", MINNOW_ERR_CODE, 0);
+  if (options.exotic && random.chance(15)) { // The debug port is closed.
+    uint32_t at = 4 * random.below(MINNOW_SCRATCHPAD_SIZE / 4);
+    write(MINNOW_DBG_ADDR, at);
+    write(MINNOW_DBG_DATA, 0x12345678);
+    read("debug port, closed", MINNOW_DBG_DATA, 0xffffffff);
+    read("debug address", MINNOW_DBG_ADDR, at);
+  }
   for (unsigned q = 0; q < 2; ++q)
     if (random.chance(15)) {
       read("head", queueRegister(q, MINNOW_Q_HEAD), queues[q].head);

@@ -2,6 +2,7 @@
 #include "format/Failure.h"
 #include "hal/minnow/driver/StressRandom.h"
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace tapeback::test {
@@ -12,9 +13,16 @@ using Kind = StressStep::Kind;
 namespace {
 
 constexpr uint64_t arenaIova = 0x20000000;
-/// Device time between two looks, and how many looks: 200 ms.
-constexpr uint64_t pollNs = 5000;
-constexpr unsigned mostPolls = 40000;
+/// How many looks, and the device time between two of them: short at first, then longer. Two seconds in all.
+constexpr unsigned mostPolls = 12000, shortPolls = 2000;
+constexpr uint64_t deadlineNs = 2'000'000'000;
+uint64_t pollNs(unsigned look) {
+  return look < shortPolls ? 5000 : deadlineNs / (mostPolls - shortPolls);
+}
+
+/// By how much the timestamp may seem to gain or lose in a whole program: it was read some accesses before
+/// the target's time.
+constexpr int64_t mostTimeOff = 1000;
 
 std::string hex(uint64_t value) {
   char text[24];
@@ -26,7 +34,9 @@ struct Side {
   std::string uri;
   std::unique_ptr<Target> target;
   MemoryRegion memory;
-  std::string failed; ///< The target's own failure.
+  std::string failed;    ///< The target's own failure.
+  uint64_t messages = 0; ///< Interrupts taken.
+  std::optional<int64_t> firstOff;
 
   bool open() {
     llvm::Expected<std::unique_ptr<Target>> opened = openTarget(uri);
@@ -63,6 +73,29 @@ struct Side {
     return value;
   }
 
+  /// Takes what interrupts there are.
+  void drain() {
+    llvm::Expected<InterruptResult> result = target->waitInterrupt(0, 0);
+    if (!result)
+      fail(result.takeError());
+    else if (result->fired)
+      messages += result->count;
+  }
+
+  /// How far the device's timestamp (40 ns a tick) has moved against the time that the target tells, since
+  /// this was first asked.
+  int64_t timeOff() {
+    uint64_t ticks = read(MINNOW_TIME_LO);
+    ticks |= uint64_t(read(MINNOW_TIME_HI)) << 32;
+    llvm::Expected<uint64_t> now = target->deviceTime();
+    if (!now)
+      return fail(now.takeError()), 0;
+    int64_t off = int64_t(*now - ticks * 40);
+    if (!firstOff)
+      firstOff = off;
+    return std::abs(off - *firstOff);
+  }
+
   /// The answer of a step that has one: a value, or whether it came before the deadline.
   uint64_t act(const StressStep &step) {
     switch (step.kind) {
@@ -80,20 +113,21 @@ struct Side {
       for (unsigned i = 0; i < mostPolls && failed.empty(); ++i) {
         if ((read(step.offset) & step.mask) == step.value)
           return 1;
-        check(target->advance(pollNs));
+        check(target->advance(pollNs(i)));
       }
       return 0;
     case Kind::AwaitMemory:
       for (unsigned i = 0; i < mostPolls && failed.empty(); ++i) {
         if (word(step.memory) == step.value)
           return 1;
-        check(target->advance(pollNs));
+        check(target->advance(pollNs(i)));
       }
       return 0;
     case Kind::AwaitInterrupt: {
-      llvm::Expected<InterruptResult> result = target->waitInterrupt(0, pollNs * mostPolls);
+      llvm::Expected<InterruptResult> result = target->waitInterrupt(0, deadlineNs);
       if (!result)
         return fail(result.takeError()), 0;
+      messages += result->count;
       return result->fired;
     }
     }
@@ -217,7 +251,14 @@ private:
       if (!three("counter " + std::to_string(id), values[0], values[1], step.exact.of(id)))
         return false;
     }
-    return true;
+    for (Side &side : sides) {
+      if (side.timeOff() > mostTimeOff)
+        return differ(side.uri + ": the timestamp is not at 25 MHz");
+      side.drain();
+      if (!side.failed.empty())
+        return differ(side.uri + ": " + side.failed);
+    }
+    return three("interrupt messages", sides[0].messages, sides[1].messages, sides[1].messages);
   }
 
   void print(const StressStep &step) {
