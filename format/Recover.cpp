@@ -53,7 +53,7 @@ public:
   Recovery(InputFile file, ScanResult scan, RecoverOptions options)
       : options(options), scan(std::move(scan)),
         source(std::move(file), this->scan.tapeTag, maxRawBytes, true) {}
-  llvm::Expected<RecoverReport> run(llvm::StringRef out);
+  llvm::Expected<RecoverReport> run(llvm::StringRef out, const TapeProgress &progress);
 
 private:
   void note(std::string text) {
@@ -461,12 +461,14 @@ llvm::Error Recovery::finish() {
   return llvm::Error::success();
 }
 
-llvm::Expected<RecoverReport> Recovery::run(llvm::StringRef out) {
+llvm::Expected<RecoverReport> Recovery::run(llvm::StringRef out, const TapeProgress &progress) {
   noteScan();
   if (llvm::Error error = createWriter(out))
     return error;
   llvm::Error error = llvm::Error::success();
   for (const FoundBlock &found : scan.blocks) {
+    if (progress)
+      progress(found.offset, source.input().size());
     error = handle(found);
     if (error)
       break;
@@ -481,7 +483,7 @@ llvm::Expected<RecoverReport> Recovery::run(llvm::StringRef out) {
 
 /// The input was whole: a copy of it.
 llvm::Expected<RecoverReport> copyTape(const InputFile &in, const VerifyReport &verified, llvm::StringRef out,
-                                       bool sync) {
+                                       bool sync, const TapeProgress &progress) {
   llvm::Expected<OutputFile> file = OutputFile::create(out, partialOf(out));
   if (!file)
     return file.takeError();
@@ -494,6 +496,8 @@ llvm::Expected<RecoverReport> copyTape(const InputFile &in, const VerifyReport &
     if (!error)
       error = file->write(chunk);
     offset += chunk.size();
+    if (progress)
+      progress(offset, in.size());
   }
   if (!error)
     error = file->publish(sync);
@@ -524,15 +528,21 @@ llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef ou
   llvm::Expected<InputFile> file = InputFile::open(in);
   if (!file)
     return file.takeError();
-  llvm::Expected<VerifyReport> verified = verifyTape(in);
+  // Three readings: one that looks whether anything is wrong, one for whole blocks, one of those.
+  auto reading = [&](unsigned n) -> TapeProgress {
+    if (!options.progress)
+      return {};
+    return [&options, n](uint64_t done, uint64_t total) { options.progress(n * total + done, 3 * total); };
+  };
+  llvm::Expected<VerifyReport> verified = verifyTape(in, reading(0));
   if (verified)
-    return copyTape(*file, *verified, out, options.syncOnFinish);
+    return copyTape(*file, *verified, out, options.syncOnFinish, reading(2));
   // Not whole, then. What is wrong will be said in the report, place by place.
   llvm::consumeError(verified.takeError());
-  llvm::Expected<ScanResult> scan = scanForBlocks(*file);
+  llvm::Expected<ScanResult> scan = scanForBlocks(*file, reading(1));
   if (!scan)
     return scan.takeError();
-  return Recovery(std::move(*file), std::move(*scan), options).run(out);
+  return Recovery(std::move(*file), std::move(*scan), options).run(out, reading(2));
 }
 
 } // namespace tapeback

@@ -11,7 +11,8 @@ namespace {
 
 class Scanner {
 public:
-  explicit Scanner(const InputFile &file) : file(file), budget(2 * file.size() + maxRawBytes) {}
+  Scanner(const InputFile &file, const TapeProgress &progress)
+      : file(file), progress(progress), budget(2 * file.size() + maxRawBytes) {}
   llvm::Expected<ScanResult> run();
 
 private:
@@ -27,6 +28,7 @@ private:
   }
 
   const InputFile &file;
+  const TapeProgress &progress;
   ScanResult result;
   bool tagKnown = false;
   /// Bytes that may still be hashed in vain. A forged file could have a million headers, each claiming the
@@ -99,6 +101,8 @@ llvm::Expected<bool> Scanner::blockAt(uint64_t offset) {
 llvm::Expected<uint64_t> Scanner::nextMarker(uint64_t offset) {
   constexpr size_t step = 1u << 20;
   while (offset < file.size()) {
+    if (progress)
+      progress(offset, file.size());
     window.resize(step + syncMarker.size() - 1);
     llvm::Expected<size_t> got = file.readSome(offset, window);
     if (!got)
@@ -150,6 +154,8 @@ llvm::Expected<ScanResult> Scanner::run() {
   uint64_t offset = result.headerGood ? sizeof(FileHeader) : 0;
   uint64_t damagedFrom = offset;
   while (offset < file.size()) {
+    if (progress)
+      progress(offset, file.size());
     llvm::Expected<bool> found = blockAt(offset);
     if (!found)
       return found.takeError();
@@ -180,8 +186,8 @@ llvm::Expected<ScanResult> Scanner::run() {
 
 } // namespace
 
-llvm::Expected<ScanResult> scanForBlocks(const InputFile &file) {
-  return Scanner(file).run();
+llvm::Expected<ScanResult> scanForBlocks(const InputFile &file, const TapeProgress &progress) {
+  return Scanner(file, progress).run();
 }
 
 } // namespace tapeback

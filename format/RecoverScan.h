@@ -3,6 +3,7 @@
 #pragma once
 
 #include "format/Block.h"
+#include "format/TapeReader.h"
 
 namespace tapeback {
 
@@ -29,6 +30,6 @@ struct ScanResult {
 /// Scans a whole file. Time is bounded by a few readings of the file, whatever is in it.
 /// Fails for a file that cannot be read, a tape of a newer version, and a file with no block of a tape in it
 /// (code nothing-to-recover, or not-a-tape).
-llvm::Expected<ScanResult> scanForBlocks(const InputFile &file);
+llvm::Expected<ScanResult> scanForBlocks(const InputFile &file, const TapeProgress &progress);
 
 } // namespace tapeback

@@ -36,6 +36,7 @@ public:
   llvm::Error readPackets(uint64_t first, uint64_t count, PacketBatch &batch) override;
   llvm::Error readWindow(uint64_t n, PacketBatch &batch) override;
   llvm::Error readBlockFrom(uint64_t first, PacketBatch &batch) override;
+  llvm::Expected<uint64_t> blockEnd(uint64_t packet) override;
   llvm::Expected<llvm::ArrayRef<uint8_t>> blob(BlobId id) override { return blobs.get(id); }
   uint64_t keyframeCount() const override { return summary().keyframes; }
   llvm::Expected<Keyframe> keyframe(uint64_t n) override;
@@ -241,6 +242,17 @@ llvm::Error Reader::readBlockFrom(uint64_t first, PacketBatch &batch) {
     return error;
   }
   return collect(first, row->packetCount - (first - row->firstPacket), batch);
+}
+
+llvm::Expected<uint64_t> Reader::blockEnd(uint64_t packet) {
+  if (packet >= summary().packets)
+    return outOfRange("packet", packet, summary().packets);
+  llvm::Expected<PacketBlockRow> row = index.blockOfPacket(packet);
+  if (!row)
+    return row.takeError();
+  // The index is no more to be trusted than the block: callers go on from there, and must come to an end.
+  uint64_t most = summary().packets - packet, ahead = packet - row->firstPacket;
+  return packet + std::clamp<uint64_t>(row->packetCount > ahead ? row->packetCount - ahead : 1, 1, most);
 }
 
 llvm::Expected<Keyframe> Reader::keyframe(uint64_t n) {

@@ -5,6 +5,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include <functional>
 #include <memory>
 
 namespace tapeback {
@@ -47,6 +48,9 @@ public:
   /// Sequential: the block of packets that contains packet `first`, from `first` on. Empty batch at the end.
   /// The quickest way to read a whole tape: for (p = 0; ; p += batch.packets.size()).
   virtual llvm::Error readBlockFrom(uint64_t first, PacketBatch &batch) = 0;
+  /// The first packet behind the block that contains packet `packet`, by the index alone: where to go on
+  /// after a block that cannot be read. Readers without blocks: behind that packet.
+  virtual llvm::Expected<uint64_t> blockEnd(uint64_t packet) { return packet + 1; }
 
   /// The content is valid until the next call on this reader. Unknown id → Tape failure.
   virtual llvm::Expected<llvm::ArrayRef<uint8_t>> blob(BlobId id) = 0;
@@ -59,6 +63,9 @@ public:
   virtual llvm::Expected<std::vector<TriggerRecord>> triggers() = 0;
 };
 
+/// Called now and then by what reads a whole tape, with what is done of how much.
+using TapeProgress = std::function<void(uint64_t done, uint64_t total)>;
+
 /// Every block, hash, index entry and cross-reference. Success only if all hold; the error is the first fault
 /// found, in the order of the file. Memory: one block of packets, some of the index (at most 64 parts), one
 /// content.
@@ -66,7 +73,7 @@ struct VerifyReport {
   uint64_t blocks = 0, packets = 0, windows = 0, blobs = 0, unknownBlocks = 0;
   Digest root{};
 };
-llvm::Expected<VerifyReport> verifyTape(llvm::StringRef path);
+llvm::Expected<VerifyReport> verifyTape(llvm::StringRef path, const TapeProgress &progress = {});
 
 /// Reads what can be read of IN and writes a tape that verifies to OUT. Continues past bad blocks. Packets
 /// missing in the middle become one Loss packet (cause Damage) at that place, with their number where it is
@@ -87,6 +94,7 @@ struct RecoverReport {
 };
 struct RecoverOptions {
   bool syncOnFinish = true; ///< As WriterOptions::syncOnFinish.
+  TapeProgress progress;
 };
 llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef out,
                                           RecoverOptions options = {});

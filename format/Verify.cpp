@@ -17,7 +17,7 @@ constexpr const char *hint = "Run: tapeback recover TAPE -o OUT";
 class Verifier {
 public:
   explicit Verifier(TapeFile opened) : tape(std::move(opened)), index(tape.source, indexPartsKept) {}
-  llvm::Expected<VerifyReport> run();
+  llvm::Expected<VerifyReport> run(const TapeProgress &progress);
 
 private:
   llvm::Error checkBlock();
@@ -344,7 +344,7 @@ llvm::Error Verifier::checkBlock() {
   return checkContent();
 }
 
-llvm::Expected<VerifyReport> Verifier::run() {
+llvm::Expected<VerifyReport> Verifier::run(const TapeProgress &progress) {
   allParts = tape.footer.parts;
   if (llvm::Error error = index.setParts(tape.footer.parts, tape.footer.summary))
     return error;
@@ -356,6 +356,8 @@ llvm::Expected<VerifyReport> Verifier::run() {
       return error;
     ++report.blocks;
     block.offset = block.end();
+    if (progress)
+      progress(block.offset, end);
   }
   if (!order.complete() || block.offset != end)
     return fault("bad-order", "the tape does not end with a footer");
@@ -368,11 +370,11 @@ llvm::Expected<VerifyReport> Verifier::run() {
 
 } // namespace
 
-llvm::Expected<VerifyReport> verifyTape(llvm::StringRef path) {
+llvm::Expected<VerifyReport> verifyTape(llvm::StringRef path, const TapeProgress &progress) {
   llvm::Expected<TapeFile> tape = TapeFile::open(path, maxRawBytes, true);
   if (!tape)
     return tape.takeError();
-  return Verifier(std::move(*tape)).run();
+  return Verifier(std::move(*tape)).run(progress);
 }
 
 } // namespace tapeback

@@ -219,7 +219,7 @@ llvm::Error Trimming::chooseStart() {
     if (options.start == TrimOptions::Start::Keyframe)
       return failUsage("not-trimmable", "the state at the cut cannot be restored: " + why,
                        "window " + std::to_string(options.firstWindow),
-                       "a pinned prefix may do: leave out --keyframe");
+                       "a pinned prefix may do: leave out --start keyframe");
     llvm::Expected<std::vector<uint64_t>> earlier = restorableWindows();
     if (!earlier)
       return earlier.takeError();
@@ -323,6 +323,8 @@ llvm::Error Trimming::writePackets(TapeWriter &writer) {
   WindowCursor cursor(reader);
   PacketBatch batch;
   for (uint64_t position = start; position < end;) {
+    if (options.progress)
+      options.progress(position - start, end - start);
     if (llvm::Error error = reader.readBlockFrom(position, batch))
       return error;
     if (batch.packets.empty() || batch.firstOrdinal != position)

@@ -27,6 +27,11 @@ public:
     if (enabled)
       draw(done);
   }
+  /// For work that only finds out how much it is.
+  void show(uint64_t done, uint64_t of) {
+    total = of;
+    show(done);
+  }
 
 private:
   void draw(uint64_t done);

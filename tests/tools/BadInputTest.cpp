@@ -168,6 +168,43 @@ TEST_CASE("a damaged tape exits 3 wherever the damage is") {
   MESSAGE("dump refused " << refused << ", read past " << read);
 }
 
+TEST_CASE("of a damaged tape everything else is listed, and what is left out is counted") {
+  ScratchDirectory scratch;
+  SampleOptions options;
+  options.operations = 6000; // Several blocks.
+  writeSampleTape(scratch.file("good.tape"), options);
+  std::string whole = readWholeFile(scratch.file("good.tape"));
+  unsigned passedOver = 0;
+  for (size_t at = 200; at < whole.size(); at += whole.size() / 40) {
+    CAPTURE(at);
+    std::string bad = whole;
+    bad[at] = char(bad[at] ^ 0x55);
+    writeWholeFile(scratch.file("bad.tape"), bad);
+    JsonResult dump = runJson({"dump", scratch.file("bad.tape"), "--limit", "1000000"});
+    REQUIRE_MESSAGE((dump.run.exited(0) || dump.run.exited(3)), dump.run);
+    const llvm::json::Array *packets = dump.object.getArray("packets");
+    if (!packets)
+      continue; // Without head or end there is no listing at all.
+    uint64_t expected = 0, gaps = 0;
+    for (const llvm::json::Value &packet : *packets) {
+      uint64_t ordinal = uint64_t(*packet.getAsObject()->getInteger("packet"));
+      REQUIRE(ordinal >= expected);
+      gaps += ordinal - expected;
+      expected = ordinal + 1;
+    }
+    uint64_t leftOut = uint64_t(dump.number("left_out"));
+    CHECK(dump.run.exited(leftOut ? 3 : 0));
+    CHECK((dump.object.getObject("error") != nullptr) == (leftOut != 0));
+    CHECK(gaps <= leftOut);
+    RunResult lines = runTapeback({"dump", scratch.file("bad.tape"), "--format", "jsonl"});
+    CHECK(lines.exited(leftOut ? 3 : 0));
+    CHECK(size_t(std::count(lines.out.begin(), lines.out.end(), '\n')) == packets->size() + 1);
+    CHECK(llvm::StringRef(lines.err).contains("left out p") == (leftOut != 0));
+    passedOver += gaps != 0 && expected > gaps;
+  }
+  CHECK(passedOver > 0); // Something behind a damaged place was listed.
+}
+
 TEST_CASE("a newer tape is not a damaged one: the message says so") {
   ScratchDirectory scratch;
   std::string whole = sampleBytes();

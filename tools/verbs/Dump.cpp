@@ -30,7 +30,9 @@ constexpr VerbHelp dumpHelp = {
     "\n"
     "Three forms of output: text; --format jsonl, a first line about the tape and then one JSON object a\n"
     "line, as long as it takes; --json, one object with at most --limit packets (10000 unless given) and,\n"
-    "if there are more, \"next\": where to go on.\n",
+    "if there are more, \"next\": where to go on.\n"
+    "\n"
+    "Of a damaged tape everything that can be read is listed; what had to be left out is said.\n",
     "  tapeback dump run.tape --range w3\n"
     "  tapeback dump run.tape --register STATUS,DMA_CMD --kind register-write\n"
     "  tapeback dump run.tape --command GEMM,REQUANT --json | jq '.packets[].operands'\n"
@@ -38,12 +40,78 @@ constexpr VerbHelp dumpHelp = {
     "  tapeback dump run.tape --format jsonl | jq 'select(.kind == \"oracle\")'\n",
     "  0  done (also if nothing passed the filters, or the reader of the output went away)\n"
     "  2  bad usage: no such window, marker, register or device\n"
-    "  3  the tape is damaged; what could be read has been listed (not with --json)\n"
+    "  3  the tape is damaged; what could be read has been listed\n"
     "  5  standard output could not be written\n"};
 
-/// Passes the packets of a range that a filter lets through to `show`, which says whether to go on.
+/// Packets of a damaged tape that could not be listed.
+class LeftOut {
+public:
+  struct Stretch {
+    uint64_t first, count;
+    Failure failure; ///< Of its first packet.
+  };
+
+  /// Takes damage of the tape; gives anything else back.
+  Error add(uint64_t first, uint64_t count, Error error) {
+    Failure failure = toFailure(std::move(error));
+    if (failure.cls != FailureClass::Tape)
+      return make_error<Failure>(std::move(failure));
+    packets += count;
+    if (!stretches.empty() && stretches.back().first + stretches.back().count == first)
+      stretches.back().count += count;
+    else if (stretches.size() < keptStretches)
+      stretches.push_back({first, count, std::move(failure)});
+    else
+      ++more;
+    return Error::success();
+  }
+
+  bool empty() const { return stretches.empty(); }
+  uint64_t count() const { return packets; }
+
+  void warn(Report &report) const {
+    for (const Stretch &stretch : stretches)
+      report.warn("left out p" + std::to_string(stretch.first) + "..p" +
+                  std::to_string(stretch.first + stretch.count - 1) + ": " + stretch.failure.message +
+                  (stretch.failure.where.empty() ? "" : " (" + stretch.failure.where + ")"));
+    if (more)
+      report.warn("and packets at " + std::to_string(more) + " more places");
+  }
+
+  void writeJson(json::OStream &os) const {
+    os.attribute("left_out", packets);
+    os.attributeArray("left_out_at", [&] {
+      for (const Stretch &stretch : stretches)
+        os.object([&] {
+          os.attribute("packet", stretch.first);
+          os.attribute("count", stretch.count);
+          os.attribute("code", json::fixUTF8(stretch.failure.code));
+          os.attribute("message", json::fixUTF8(stretch.failure.message));
+          os.attribute("where", json::fixUTF8(stretch.failure.where));
+        });
+    });
+  }
+
+  Failure failure() const {
+    const Failure &first = stretches.front().failure;
+    return Failure(FailureClass::Tape, first.code,
+                   "the tape is damaged: " + std::to_string(packets) +
+                       (packets == 1 ? " packet was" : " packets were") +
+                       " left out; the first because: " + first.message,
+                   first.where, "`tapeback recover` makes a tape of what is whole");
+  }
+
+private:
+  static constexpr size_t keptStretches = 20;
+  std::vector<Stretch> stretches;
+  uint64_t packets = 0, more = 0;
+};
+
+/// Passes the packets of a range that a filter lets through to `show`, which says whether to go on. Goes past
+/// what is damaged, as long as the index says where.
 Error forEachPacket(
     TapeReader &reader, const TapeRange &range, PacketFilter &filter, PacketPrinter &printer,
+    LeftOut &leftOut,
     function_ref<Expected<bool>(uint64_t ordinal, uint64_t window, const Packet &, const PacketExtra &)>
         show) {
   // A listing on the terminal shows by itself how far it is.
@@ -54,8 +122,18 @@ Error forEachPacket(
   uint64_t window = range.firstWindow, windowEnd = 0;
   const uint64_t end = range.firstPacket + range.packetCount;
   for (uint64_t next = range.firstPacket; next < end;) {
-    if (Error error = reader.readBlockFrom(next, batch))
-      return error;
+    if (Error error = reader.readBlockFrom(next, batch)) {
+      Expected<uint64_t> behind = reader.blockEnd(next);
+      if (!behind) {
+        consumeError(behind.takeError());
+        return error; // The index, too: there is no way on.
+      }
+      uint64_t from = next;
+      next = std::min(*behind, end);
+      if (Error other = leftOut.add(from, next - from, std::move(error)))
+        return other;
+      continue;
+    }
     if (batch.packets.empty())
       break;
     for (size_t i = 0; i < batch.packets.size() && next < end; ++i, ++next) {
@@ -63,8 +141,11 @@ Error forEachPacket(
         progress->update(next - range.firstPacket);
       const Packet &packet = batch.packets[i];
       Expected<bool> passes = filter.passes(packet, batch.extra(packet), printer);
-      if (!passes)
-        return passes.takeError();
+      if (!passes) {
+        if (Error other = leftOut.add(next, 1, passes.takeError()))
+          return other;
+        continue;
+      }
       if (!*passes)
         continue;
       if (next >= windowEnd) {
@@ -78,10 +159,12 @@ Error forEachPacket(
         windowEnd = info->firstPacket + info->packetCount;
       }
       Expected<bool> goOn = show(next, window, packet, batch.extra(packet));
-      if (!goOn)
-        return goOn.takeError();
-      if (!*goOn)
+      if (!goOn) {
+        if (Error other = leftOut.add(next, 1, goOn.takeError()))
+          return other;
+      } else if (!*goOn) {
         return Error::success();
+      }
     }
   }
   return Error::success();
@@ -92,23 +175,23 @@ int dumpObject(Report &report, TapeReader &reader, const TapeRange &range, Packe
                PacketPrinter &printer, uint64_t limit, StringRef path) {
   constexpr uint64_t maxBytes = 64u << 20;
   json::OStream &os = report.object();
-  report.verdict(0);
   os.attribute("tape", json::fixUTF8(path));
   os.attribute("root", toHex(reader.summary().root));
   std::optional<uint64_t> next;
   uint64_t shown = 0;
   std::optional<Failure> failure;
+  LeftOut leftOut;
   os.attributeArray("packets", [&] {
-    Error error = forEachPacket(reader, range, filter, printer,
+    Error error = forEachPacket(reader, range, filter, printer, leftOut,
                                 [&](uint64_t ordinal, uint64_t window, const Packet &packet,
                                     const PacketExtra &extra) -> Expected<bool> {
                                   if (shown == limit || report.objectBytes() > maxBytes) {
                                     next = ordinal;
                                     return false;
                                   }
-                                  ++shown;
                                   if (Error bad = printer.writeJson(os, ordinal, window, packet, extra))
                                     return bad;
+                                  ++shown;
                                   return true;
                                 });
     if (error)
@@ -119,7 +202,15 @@ int dumpObject(Report &report, TapeReader &reader, const TapeRange &range, Packe
   os.attribute("count", shown);
   os.attribute("truncated", next.has_value());
   os.attribute("next", next ? json::Value("p" + std::to_string(*next)) : json::Value(nullptr));
-  return report.finish(0);
+  leftOut.writeJson(os);
+  leftOut.warn(report);
+  if (leftOut.empty()) {
+    report.verdict(0);
+    return report.finish(0);
+  }
+  report.verdict(3);
+  report.error(leftOut.failure());
+  return report.finish(3);
 }
 
 } // namespace
@@ -205,24 +296,31 @@ int runDump(ArrayRef<const char *> args) {
     head.flush();
     outs() << "\n";
   }
+  LeftOut leftOut;
   Error error = forEachPacket(
-      reader, part, *filter, printer,
+      reader, part, *filter, printer, leftOut,
       [&](uint64_t ordinal, uint64_t window, const Packet &packet,
           const PacketExtra &extra) -> Expected<bool> {
         if (shown == most || standardOutputGone())
           return false;
-        ++shown;
         if (Error bad = form == "text" ? printer.writeText(outs(), ordinal, window, packet, extra)
                                        : printer.writeJsonLine(outs(), ordinal, window, packet, extra))
           return bad;
+        ++shown;
         return true;
       });
   for (const std::string &warning : printer.takeWarnings())
     report.warn(warning);
+  outs().flush();
+  leftOut.warn(report);
   if (error) {
     // What was listed so far stays listed.
     Failure failure = toFailure(std::move(error));
-    outs().flush();
+    report.error(failure);
+    return report.finish(exitCodeOf(failure));
+  }
+  if (!leftOut.empty()) {
+    Failure failure = leftOut.failure();
     report.error(failure);
     return report.finish(exitCodeOf(failure));
   }

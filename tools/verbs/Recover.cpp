@@ -2,6 +2,7 @@
 #include "format/TapeReader.h"
 #include "tools/CommandLine.h"
 #include "tools/OutputFile.h"
+#include "tools/Progress.h"
 #include "tools/Report.h"
 #include "tools/Verb.h"
 
@@ -61,7 +62,11 @@ int runRecover(ArrayRef<const char *> args) {
   Report report("recover", line.json());
   if (Error error = checkOutputFile(out, in, force))
     return report.fail(std::move(error));
-  Expected<RecoverReport> recovered = recoverTape(in, out);
+  std::optional<Progress> progress(std::in_place, "recovering", 0);
+  RecoverOptions options;
+  options.progress = [&](uint64_t done, uint64_t total) { progress->show(done, total); };
+  Expected<RecoverReport> recovered = recoverTape(in, out, options);
+  progress.reset();
   if (!recovered)
     return report.fail(recovered.takeError());
   if (report.json()) {

@@ -3,6 +3,7 @@
 #include "tools/CommandLine.h"
 #include "tools/OutputFile.h"
 #include "tools/PacketPrinter.h"
+#include "tools/Progress.h"
 #include "tools/Range.h"
 #include "tools/Report.h"
 #include "tools/Verb.h"
@@ -109,7 +110,10 @@ int runTrim(ArrayRef<const char *> args) {
     return report.fail(resolved.takeError());
   options.firstWindow = resolved->firstWindow;
   options.lastWindow = resolved->firstWindow + resolved->windowCount - 1;
+  std::optional<Progress> progress(std::in_place, "writing", 0);
+  options.progress = [&](uint64_t done, uint64_t total) { progress->show(done, total); };
   Expected<TrimReport> trimmed = trimTape(**source, out, options);
+  progress.reset();
   if (!trimmed)
     return report.fail(trimmed.takeError());
   if (report.json()) {

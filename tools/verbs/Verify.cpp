@@ -1,6 +1,7 @@
 // tapeback verify: exit 0 only if every block, hash, index entry and cross-reference of a tape holds.
 #include "format/TapeReader.h"
 #include "tools/CommandLine.h"
+#include "tools/Progress.h"
 #include "tools/Report.h"
 #include "tools/Verb.h"
 #include "llvm/ADT/StringExtras.h"
@@ -33,7 +34,10 @@ int runVerify(ArrayRef<const char *> args) {
       (wanted.size() != 64 || wanted.find_if_not([](char c) { return isHexDigit(c); }) != StringRef::npos))
     return report.fail(Failure(FailureClass::Usage, "bad-root", "a root hash has 64 hexadecimal digits",
                                "--root", "`tapeback info` prints a tape's root"));
-  Expected<VerifyReport> verified = verifyTape(path);
+  std::optional<Progress> progress(std::in_place, "verifying", 0);
+  Expected<VerifyReport> verified =
+      verifyTape(path, [&](uint64_t done, uint64_t total) { progress->show(done, total); });
+  progress.reset();
   if (!verified)
     return report.fail(verified.takeError());
   std::string actual = toHex(verified->root);
