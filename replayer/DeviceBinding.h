@@ -62,6 +62,7 @@ public:
   llvm::Error unmap(uint64_t iova);
   llvm::Error unmapAll();
   bool isMapped(uint64_t iova, uint64_t length) const;
+  uint64_t bytesMapped() const { return mappedBytes; }
   /// What is mapped now, by address.
   const std::map<uint64_t, MemoryRegion> &regions() const { return mapped; }
 

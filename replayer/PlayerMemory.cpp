@@ -40,15 +40,18 @@ llvm::Error Player::memoryWait(const Packet &packet, const PacketExtra &extra, O
   return llvm::Error::success();
 }
 
-/// All of it. Rows that make no sense count as mapped: something is wrong with them, which is not that.
+/// All of it. Rows without end or beyond any memory are what a device is told by mistake, and are not; other
+/// rows that make no sense count as mapped: something is wrong with them, which is not that.
 bool Player::isMapped(const Packet &packet, const PacketExtra &extra) const {
+  const DeviceBinding &binding = bindings[packet.device];
   llvm::Expected<Rows> rows = Rows::of(packet, extra);
   if (!rows) {
     llvm::consumeError(rows.takeError());
-    return true;
+    uint64_t first = extra.count ? extra.length / extra.count : extra.length;
+    return first && binding.isMapped(packet.address, first) && extra.length <= binding.bytesMapped();
   }
   for (uint64_t row = 0; row < rows->count; ++row)
-    if (rows->rowBytes && !bindings[packet.device].isMapped(rows->rowAddress(row), rows->rowBytes))
+    if (rows->rowBytes && !binding.isMapped(rows->rowAddress(row), rows->rowBytes))
       return false;
   return true;
 }

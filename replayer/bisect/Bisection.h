@@ -2,6 +2,7 @@
 #pragma once
 
 #include "replayer/bisect/Bisect.h"
+#include "replayer/bisect/Settle.h"
 
 namespace tapeback {
 
@@ -50,6 +51,7 @@ private:
     uint64_t same, differs; ///< Equal before packet `same`, different before packet `differs`.
   };
   llvm::Expected<std::optional<Interval>> narrowByDoorbells(uint64_t from, uint64_t to, unsigned parts);
+  StateDifference differenceOf(const Settled::Unequal &unequal) const;
   llvm::Expected<std::optional<StateDifference>> probeSettled(uint64_t end, unsigned parts, bool *comparable);
   llvm::Error nameState(const StateDifference &difference, uint64_t same, uint64_t differs);
   llvm::Expected<uint64_t> guiltyPacket(const StateDifference &difference, uint64_t same, uint64_t differs);

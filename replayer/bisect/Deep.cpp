@@ -33,7 +33,8 @@ std::vector<const History *> Bisection::views(const std::vector<std::unique_ptr<
   return result;
 }
 
-/// Fresh targets, brought to `end` without being looked at on the way.
+/// Fresh targets, brought to `end` without being looked at on the way, and there given the time to come to
+/// rest: a reset takes a device longer than the host, which need not wait for its end.
 llvm::Expected<std::optional<StateDifference>> Bisection::probeAt(uint64_t end, unsigned parts) {
   Lockstep::Options lockstep;
   lockstep.player = options.player;
@@ -46,12 +47,18 @@ llvm::Expected<std::optional<StateDifference>> Bisection::probeAt(uint64_t end, 
   if ((*run)->position() < end)
     return failTarget("endpoint-failed", "an endpoint failed on the way to a probe, where it did not before",
                       "packet " + std::to_string((*run)->position()), "it may be intermittent: use --runs");
+  llvm::Expected<Settled> settled = settle(**run);
+  if (!settled)
+    return settled.takeError();
   std::vector<std::unique_ptr<History>> histories;
   if (llvm::Error error = moveHistories(histories, end))
     return error;
   ++report.probes;
   progress("probing", report.probes, 0);
-  return probe.compare(**run, parts, views(histories));
+  llvm::Expected<std::optional<StateDifference>> difference = probe.compare(**run, parts, views(histories));
+  if (difference && !*difference && settled->unequal && (parts & ProbeRegisters))
+    difference = std::optional(differenceOf(*settled->unequal));
+  return difference;
 }
 
 llvm::Error Bisection::search() {
@@ -139,6 +146,9 @@ llvm::Error Bisection::verify() {
     }
     if (llvm::Error error = moveHistories(histories, boundaries[i].end))
       return error;
+    llvm::Expected<Settled> settled = settle(**run);
+    if (!settled)
+      return settled.takeError();
     ++report.probes;
     ++visited;
     progress("verifying", boundaries[i].end, boundaries[count - 1].end);
@@ -146,6 +156,8 @@ llvm::Error Bisection::verify() {
     llvm::Expected<std::optional<StateDifference>> difference = probe.compare(**run, parts, views(histories));
     if (!difference)
       return difference.takeError();
+    if (!*difference && settled->unequal)
+      difference = std::optional(differenceOf(*settled->unequal));
     std::string disturbing = probe.transients.empty() ? std::string() : probe.transients.begin()->first;
     if (!*difference && disturbing.empty())
       continue;

@@ -2,6 +2,7 @@
 #include "format/Failure.h"
 #include "replayer/bisect/Bisection.h"
 #include "replayer/bisect/Settle.h"
+#include "llvm/ADT/bit.h"
 
 namespace tapeback {
 
@@ -53,6 +54,8 @@ llvm::Expected<std::optional<StateDifference>> Bisection::stepTo(llvm::ArrayRef<
     ++report.probes;
     llvm::Expected<std::optional<StateDifference>> difference =
         probe.compare(**run, ProbeWindows | ProbeMemory, views(histories));
+    if (difference && *difference)
+      difference = probeAt(points[i], ProbeWindows | ProbeMemory); // At rest, too?
     if (!difference || *difference) {
       *at = i;
       return difference;
@@ -123,6 +126,21 @@ llvm::Expected<std::optional<StateDifference>> Bisection::lookAt(llvm::ArrayRef<
   return found;
 }
 
+/// One side has done all that it was told and the other has not.
+StateDifference Bisection::differenceOf(const Settled::Unequal &unequal) const {
+  const RegisterDescription &reg = source.description(unequal.device)->registers[unequal.reg];
+  StateDifference difference;
+  difference.kind = StateDifference::Kind::Register;
+  difference.device = unequal.device;
+  difference.name = reg.name;
+  difference.address = reg.offset;
+  difference.wrong = (unequal.good ^ unequal.bad) & unequal.mask & reg.widthMask();
+  difference.offset = difference.wrong ? unsigned(llvm::countr_zero(difference.wrong)) / 8 : 0;
+  difference.good = unequal.good;
+  difference.bad = unequal.bad;
+  return difference;
+}
+
 /// An undisturbed prefix that may then work until both sides have done all that they were told.
 llvm::Expected<std::optional<StateDifference>> Bisection::probeSettled(uint64_t end, unsigned parts,
                                                                        bool *comparable) {
@@ -137,12 +155,14 @@ llvm::Expected<std::optional<StateDifference>> Bisection::probeSettled(uint64_t 
   *comparable = false;
   if ((*run)->position() < end)
     return std::optional<StateDifference>();
-  llvm::Expected<bool> settled = settle(**run);
+  llvm::Expected<Settled> settled = settle(**run);
   if (!settled)
     return settled.takeError();
-  if (!*settled)
+  *comparable = settled->comparable || settled->unequal;
+  if (settled->unequal)
+    return std::optional(differenceOf(*settled->unequal));
+  if (!*comparable)
     return std::optional<StateDifference>();
-  *comparable = true;
   std::vector<std::unique_ptr<History>> histories;
   if (llvm::Error error = moveHistories(histories, end))
     return error;

@@ -77,6 +77,7 @@ llvm::Error Bisection::takeBaseline() {
 /// quiescent window. Without side effect, so that what the host sees is what it would have seen anyway.
 llvm::Error Bisection::walkProbing(Lockstep &run) {
   std::vector<std::unique_ptr<History>> histories;
+  uint64_t unsettled = 0;
   for (size_t i = 0; i < boundaries.size(); ++i) {
     if (llvm::Error error = run.runTo(boundaries[i].end))
       return error;
@@ -91,6 +92,13 @@ llvm::Error Bisection::walkProbing(Lockstep &run) {
         probe.compare(run, ProbeWindows | ProbeMemory, views(histories));
     if (!difference)
       return difference.takeError();
+    if (*difference && !state) {
+      // One of them may only not have come to rest yet.
+      difference = probeAt(boundaries[i].end, ProbeWindows | ProbeMemory);
+      if (!difference)
+        return difference.takeError();
+      unsettled += !*difference;
+    }
     if (!*difference) {
       sameAtBoundary.push_back(i);
       report.healed |= state.has_value();
@@ -99,6 +107,9 @@ llvm::Error Bisection::walkProbing(Lockstep &run) {
     }
     progress("comparing states", run.position(), source.reader().summary().packets);
   }
+  if (unsettled)
+    report.notes.push_back(std::to_string(unsettled) +
+                           " differences at ends of windows were gone once the devices had come to rest");
   return llvm::Error::success();
 }
 

@@ -3,41 +3,65 @@
 
 namespace tapeback {
 
-static llvm::Expected<bool> isIdle(DeviceBinding &binding) {
+namespace {
+
+struct Idle {
+  bool holds = false;
+  RegisterCondition condition; ///< Of the last one looked at: the one that holds, if any does.
+  uint64_t value = 0;
+};
+
+llvm::Expected<Idle> lookAtIdle(DeviceBinding &binding) {
   const Description &description = *binding.description();
+  Idle idle;
   for (const RegisterCondition &condition : description.idle) {
     llvm::Expected<uint64_t> value = binding.readRegister(description.registers[condition.reg]);
     if (!value)
       return value.takeError();
-    if (condition.holds(*value))
-      return true;
+    idle = {condition.holds(*value), condition, *value};
+    if (idle.holds)
+      break;
   }
-  return false;
+  return idle;
 }
 
-llvm::Expected<bool> settle(Lockstep &run) {
+llvm::Expected<Idle> waitForIdle(DeviceBinding &binding) {
   constexpr uint64_t shortest = 1'000, longest = 10'000'000, patience = 200'000'000,
                      hostTime = 10'000'000'000;
-  for (LockstepSide *side : {&run.good, &run.bad})
-    for (size_t i = 0; i < side->player->deviceCount(); ++i) {
-      DeviceBinding &binding = side->player->binding(uint16_t(i));
-      if (!binding.description() || binding.description()->queues.empty())
-        continue;
-      HostTimer timer;
-      uint64_t step = shortest;
-      for (uint64_t passed = 0;; passed += step, step = std::min(longest, 2 * step)) {
-        llvm::Expected<bool> idle = isIdle(binding);
-        if (!idle)
-          return idle.takeError();
-        if (*idle)
-          break;
-        if (passed > patience || timer.elapsed() > hostTime)
-          return false;
-        if (llvm::Error error = binding.target().advance(step))
-          return error;
-      }
-    }
-  return true;
+  HostTimer timer;
+  uint64_t step = shortest;
+  for (uint64_t passed = 0;; passed += step, step = std::min(longest, 2 * step)) {
+    llvm::Expected<Idle> idle = lookAtIdle(binding);
+    if (!idle || idle->holds || passed > patience || timer.elapsed() > hostTime)
+      return idle;
+    if (llvm::Error error = binding.target().advance(step))
+      return error;
+  }
+}
+
+} // namespace
+
+llvm::Expected<Settled> settle(Lockstep &run) {
+  Settled settled;
+  settled.comparable = true;
+  for (size_t i = 0; i < run.good.player->deviceCount(); ++i) {
+    DeviceBinding &good = run.good.player->binding(uint16_t(i)), &bad = run.bad.player->binding(uint16_t(i));
+    if (!good.description() || good.description()->queues.empty() || good.description()->idle.empty())
+      continue;
+    llvm::Expected<Idle> left = waitForIdle(good);
+    if (!left)
+      return left.takeError();
+    llvm::Expected<Idle> right = waitForIdle(bad);
+    if (!right)
+      return right.takeError();
+    settled.comparable &= left->holds && right->holds;
+    if (left->holds == right->holds)
+      continue;
+    const RegisterCondition &condition = (left->holds ? *left : *right).condition;
+    settled.unequal = Settled::Unequal{uint16_t(i), condition.reg, condition.mask, left->value, right->value};
+    return settled;
+  }
+  return settled;
 }
 
 llvm::Expected<std::vector<uint64_t>> doorbellsIn(TapeSource &source, uint64_t from, uint64_t to) {

@@ -1,0 +1,207 @@
+// The loop on Minnow: what is recorded on its RTL replays on its model and the other way round; with an
+// erratum on, the replay diverges, and bisect names the operation in which the erratum acts. Where that is
+// follows from how the workload was made (programs/MinnowErrata.cpp), not from the tools.
+#include "format/TapeReader.h"
+#include "format/Text.h"
+#include "tests/support/RunProgram.h"
+#include "tests/support/Skip.h"
+#include <doctest/doctest.h>
+#include <fstream>
+
+using namespace tapeback;
+using namespace tapeback::test;
+using std::chrono::seconds;
+
+#ifdef TAPEBACK_HAS_RTL
+#define RTL_OR_SKIP()
+#else
+#define RTL_OR_SKIP() TB_SKIP("verilator was not found when this was built")
+#endif
+
+namespace {
+
+llvm::json::Object parseOutput(const RunResult &result) {
+  llvm::Expected<llvm::json::Value> value = parseJson(result.out, "output", {64u << 20, 64});
+  if (!value) {
+    FAIL_CHECK("no JSON: ", llvm::toString(value.takeError()), "\n", result);
+    return {};
+  }
+  llvm::json::Object *object = value->getAsObject();
+  REQUIRE(object);
+  return std::move(*object);
+}
+
+RunResult runTapeback(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), tapebackProgram());
+  RunOptions options;
+  options.timeout = seconds(300);
+  return runProgram(arguments, options);
+}
+
+ScratchDirectory &scratch() {
+  static ScratchDirectory directory;
+  return directory;
+}
+
+std::string record(const std::string &target, std::vector<std::string> program, const std::string &name) {
+  std::string path = scratch().file(name + ".tape");
+  std::vector<std::string> arguments{"record", "--json", "--target", target, "-o", path, "--"};
+  arguments.insert(arguments.end(), program.begin(), program.end());
+  RunResult result = runTapeback(arguments);
+  REQUIRE_MESSAGE(result.exited(0), result);
+  return path;
+}
+
+std::string string(const llvm::json::Object &object, llvm::StringRef key) {
+  return object.getString(key).value_or("(absent)").str();
+}
+
+/// Packets from the n-th marker of that name up to the next one of any name.
+struct MarkedPackets {
+  uint64_t first = 0, end = 0;
+};
+MarkedPackets packetsOf(TapeReader &tape, llvm::StringRef name, uint64_t occurrence) {
+  MarkedPackets found;
+  PacketBatch batch;
+  uint64_t total = tape.summary().packets, seen = 0;
+  for (uint64_t at = 0; at < total; at += batch.packets.size()) {
+    llvm::Error error = tape.readBlockFrom(at, batch);
+    REQUIRE(!error);
+    for (size_t i = 0; i < batch.packets.size(); ++i) {
+      if (batch.packets[i].kind != PacketKind::Marker)
+        continue;
+      if (found.first && !found.end)
+        found.end = at + i;
+      llvm::Expected<llvm::ArrayRef<uint8_t>> text = tape.blob(batch.extra(batch.packets[i]).payload);
+      REQUIRE(bool(text));
+      if (llvm::toStringRef(*text) == name && ++seen == occurrence)
+        found.first = at + i;
+    }
+  }
+  REQUIRE(found.first);
+  if (!found.end)
+    found.end = total;
+  return found;
+}
+
+constexpr unsigned hitOperation = 5, lateBy = 150;
+
+struct ErratumCase {
+  const char *name, *options;
+  bool late;           ///< Seen by the host `lateBy` operations after it acted.
+  const char *space;   ///< Where deep sees it; null: as the host does.
+  const char *command; ///< What the guilty doorbell's commands have.
+};
+const ErratumCase cases[] = {
+    {"dma-4k-last-beat", "", true, "scratchpad", "DMA_LOAD"},
+    {"requant-wrap", "", true, "scratchpad", "REQUANT"},
+    {"stale-scratchpad", "", true, "scratchpad", "VADD8"},
+    {"counter-stall", "", true, "counters", "DMA_LOAD"},
+    {"reset-head", "", true, "bar0", ""},
+    {"fence-overtake", "&jitter=256&seed=3", false, nullptr, "DMA_STORE"},
+    {"wrap-full-hang", "", false, "bar0", "NOP"},
+    {"chain-prefetch", "", false, "bar0", "DMA_CHAIN"},
+};
+
+/// The place must lie in the operation: packet, window and the tool's own words.
+void checkOperation(const llvm::json::Object *place, TapeReader &tape, unsigned operation,
+                    const std::string &output) {
+  REQUIRE_MESSAGE(place, output);
+  MarkedPackets expected = packetsOf(tape, "op", operation);
+  int64_t packet = place->getInteger("packet").value_or(-1);
+  CHECK_MESSAGE((packet >= int64_t(expected.first) && packet < int64_t(expected.end)), output);
+  llvm::Expected<uint64_t> window = tape.windowOfPacket(uint64_t(packet));
+  REQUIRE(bool(window));
+  CHECK(place->getInteger("window").value_or(-1) == int64_t(*window));
+  CHECK(string(*place, "marker") == "op");
+  CHECK(place->getInteger("occurrence").value_or(0) == operation);
+}
+
+} // namespace
+
+TEST_CASE("Minnow's workloads replay both ways") {
+  RTL_OR_SKIP();
+  struct Workload {
+    const char *name;
+    std::vector<std::string> program;
+  };
+  const Workload workloads[] = {
+      {"ad", {buildProgram("minnow-run"), "--net", "ad"}},
+      {"stress", {buildProgram("minnow-stress"), "--seed", "1", "--commands", "300"}},
+      {"errata", {buildProgram("tests/minnow-errata"), "counter-stall", "--late", "20"}},
+  };
+  for (const Workload &workload : workloads)
+    for (const std::string from : {"rtl:minnow", "model:minnow"}) {
+      std::string tape = record(from, workload.program, std::string(workload.name) + "-" + from.substr(0, 3));
+      for (const std::string to : {"rtl:minnow", "model:minnow"}) {
+        CAPTURE(workload.name);
+        CAPTURE(from);
+        CAPTURE(to);
+        RunResult result = runTapeback({"replay", tape, "--target", to, "--json"});
+        REQUIRE_MESSAGE(result.exited(0), result);
+        llvm::json::Object output = parseOutput(result);
+        CHECK(string(output, "verdict") == "match");
+        CHECK(output.getInteger("packets").value_or(0) > 200);
+      }
+    }
+  // Two devices that differ in time only have no state to differ in either.
+  RunResult result = runTapeback({"bisect", scratch().file("stress-rtl.tape"), "--good", "model:minnow",
+                                  "--bad", "rtl:minnow?jitter=100", "--probe", "deep", "--json"});
+  REQUIRE_MESSAGE(result.exited(0), result);
+  CHECK(parseOutput(result).getObject("coverage")->getInteger("windows_probed").value_or(0) > 10);
+}
+
+TEST_CASE("each erratum diverges, and bisect names the operation in which it acts") {
+  RTL_OR_SKIP();
+  for (const ErratumCase &erratum : cases) {
+    CAPTURE(erratum.name);
+    std::string bad = std::string("rtl:minnow?errata=") + erratum.name + erratum.options;
+    std::string path = record(bad,
+                              {buildProgram("tests/minnow-errata"), erratum.name, "--hit",
+                               std::to_string(hitOperation), "--late", std::to_string(lateBy)},
+                              erratum.name);
+    auto tape = TapeReader::open(path);
+    REQUIRE(bool(tape));
+    CHECK((*tape)->outcome().kind == Outcome::Kind::Failed); // The program saw it.
+
+    RunResult replay = runTapeback({"replay", path, "--target", "model:minnow", "--json"});
+    REQUIRE_MESSAGE(replay.exited(1), replay);
+    llvm::json::Object replayed = parseOutput(replay);
+    CHECK(string(replayed, "verdict") == "divergence");
+    unsigned shown = hitOperation + (erratum.late ? lateBy : 0);
+    checkOperation(replayed.getObject("first_divergence"), **tape, shown, replay.out);
+
+    std::string wave = scratch().file(std::string(erratum.name) + ".fst");
+    RunResult bisect = runTapeback({"bisect", path, "--good", "model:minnow", "--bad", bad, "--probe", "deep",
+                                    "--wave", wave, "--json"});
+    REQUIRE_MESSAGE(bisect.exited(1), bisect);
+    llvm::json::Object output = parseOutput(bisect);
+    const llvm::json::Object *place = output.getObject("first_divergence");
+    checkOperation(place, **tape, hitOperation, bisect.out);
+    checkOperation(output.getObject("first_observed"), **tape, shown, bisect.out);
+    if (erratum.space)
+      CHECK(string(*place, "space") == erratum.space);
+    CHECK_MESSAGE(string(*place, "command_text").find(erratum.command) != std::string::npos, bisect.out);
+    const llvm::json::Object *written = output.getObject("wave");
+    REQUIRE(written);
+    CHECK(string(*written, "endpoint") == "bad");
+    CHECK(written->getInteger("window") == place->getInteger("window"));
+    std::ifstream fst(wave, std::ios::binary);
+    CHECK(fst.get() == 0); // The header block of an FST file, in which "0" is its type.
+    if (erratum.late) {
+      const llvm::json::Object *observed = output.getObject("first_observed");
+      CHECK(observed->getInteger("window").value_or(0) >=
+            place->getInteger("window").value_or(0) + int64_t(lateBy));
+    }
+  }
+}
+
+TEST_CASE("without the erratum there is nothing to find, and without traces no waveform") {
+  std::string path =
+      record("model:minnow", {buildProgram("tests/minnow-errata"), "requant-wrap", "--late", "10"}, "sound");
+  RunResult same =
+      runTapeback({"bisect", path, "--good", "model:minnow", "--bad",
+                   "model:minnow?access-time=300&memory-latency=90", "--probe", "deep", "--json"});
+  REQUIRE_MESSAGE(same.exited(0), same);
+  CHECK(parseOutput(same).getObject("first_divergence") == nullptr);
+}
