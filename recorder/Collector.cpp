@@ -11,7 +11,7 @@ namespace tapeback {
 
 /// Bounds on what a program can make us keep.
 static constexpr uint64_t maxUnderwayBytes = 256 << 20, maxHeldBytes = 64 << 20;
-static constexpr size_t maxHeld = 256, maxNotes = 16, maxNameBytes = 255, maxSpacesPerOpen = 256,
+static constexpr size_t maxHeld = 65536, maxNotes = 16, maxNameBytes = 255, maxSpacesPerOpen = 256,
                         maxSpaces = 4096, maxFacts = 256;
 
 Collector::Collector(TapeWriter &writer, std::vector<CollectorDevice> list, CollectorOptions newOptions)

@@ -634,3 +634,104 @@ TEST_CASE("the operations of many threads under way cannot take more than their 
   CHECK(captured == 16);
   CHECK(dropped == 24);
 }
+
+TEST_CASE("what a queue's doorbell hands over: entries, and descriptors that are theirs") {
+  Feeder f({}, 1, /*queues=*/true);
+  f.open();
+  std::vector<uint8_t> entry(32);
+  entry[0] = 1;
+  auto submit = [&](uint64_t queue) {
+    f.event(
+        PacketKind::Submit,
+        [&](ring::Record &r) {
+          r.address = 0x1000;
+          r.length = 32;
+          r.value = queue;
+        },
+        entry);
+  };
+  submit(0);
+  uint64_t descriptor = f.event(PacketKind::DmaDescriptor, [](ring::Record &r) {
+    r.address = 0x2000;
+    r.length = 8;
+    r.count = 2;
+    r.expected = 100;
+    r.mask = 4;
+    r.link = noLink;
+    r.flags = TransferToDevice | DeviceOwned;
+  });
+  f.write(0x90, 1);
+  f.read(0x88, 0);
+  f.event(PacketKind::DmaCompletion, [&](ring::Record &r) {
+    r.address = 0x2000;
+    r.length = 8;
+    r.link = descriptor;
+    r.flags = TransferToDevice;
+  });
+  f.event(PacketKind::DmaCompletion, [&](ring::Record &r) {
+    r.address = 0x2000;
+    r.length = 8;
+    r.link = descriptor;
+    r.value = 1;
+    r.flags = TransferFromDevice;
+  });
+  REQUIRE(finished(f));
+  CHECK(f.collector->report().whole());
+  REQUIRE(f.tape.packets.size() == 7);
+  CHECK(f.tape.packets[1].kind == PacketKind::Submit);
+  CHECK(f.tape.text(f.tape.extras[1]).size() == 32);
+  CHECK(f.tape.extras[2].link == noLink);
+  CHECK(f.tape.extras[2].count == 2);
+  CHECK(f.tape.extras[2].mask == 4);
+  CHECK(f.tape.packets[2].flags == (TransferToDevice | DeviceOwned)); // Nothing is missing.
+  CHECK(f.tape.extras[5].link == 2);
+  CHECK(f.tape.extras[6].link == 2);
+  CHECK(f.tape.packets[6].flags == (TransferFromDevice | NotCaptured));
+  // The entry was not seen to be done.
+  REQUIRE(!f.tape.windows.empty());
+  CHECK(!f.tape.windows.back().quiescent);
+}
+
+TEST_CASE("queues that the description does not have, and flags where they mean nothing") {
+  Feeder f;
+  f.open();
+  f.event(PacketKind::Submit, [](ring::Record &r) { r.length = 32; });
+  f.event(PacketKind::DmaDescriptor, [](ring::Record &r) {
+    r.length = 8;
+    r.link = noLink;
+    r.flags = TransferFromDevice;
+  });
+  REQUIRE(finished(f));
+  CHECK(f.collector->report().notUnderstood == 2);
+  Feeder g({}, 1, /*queues=*/true);
+  g.open();
+  g.event(PacketKind::Submit, [](ring::Record &r) {
+    r.length = 32;
+    r.value = 1;
+  });
+  std::vector<uint8_t> byte(1);
+  g.event(
+      PacketKind::MemoryWrite,
+      [](ring::Record &r) {
+        r.length = 1;
+        r.flags = DeviceOwned;
+      },
+      byte);
+  REQUIRE(finished(g));
+  CHECK(g.collector->report().notUnderstood == 1);
+  CHECK(g.tape.packets.back().flags == 0);
+}
+
+TEST_CASE("the device's clock gets its place on the tape when it is first read") {
+  Feeder f;
+  f.open();
+  for (uint64_t time : {5u, 9u}) {
+    f.issue(PacketKind::ClockSample, 0, [](ring::Record &r) { r.origin = uint8_t(Origin::Recorder); });
+    f.complete(0, time);
+  }
+  REQUIRE(finished(f));
+  REQUIRE(f.tape.packets.size() == 3);
+  CHECK(f.tape.packets[2].clock == 1);
+  CHECK(f.tape.packets[2].value == 9);
+  CHECK(f.tape.packets[2].origin == Origin::Recorder);
+}

@@ -50,6 +50,63 @@ restore:
   - {window: buffer}
 )";
 
+/// A device with a queue: its entries load and store, signal, or compute.
+inline constexpr const char *queueEngineYaml = R"(
+tapeback-description: 1
+name: queue-engine
+spaces: [bar0]
+registers:
+  - {name: BASE, offset: 0x0, width: 8, reset: 0}
+  - {name: SIZE, offset: 0x80, width: 8, reset: 0}
+  - {name: HEAD, offset: 0x88, width: 8, access: ro}
+  - {name: BELL, offset: 0x90, width: 8, access: wo}
+  - {name: STATUS, offset: 0x98, width: 8, access: ro}
+windows:
+  - {name: pad, base: 0, size: 4096, reset: 0}
+layouts:
+  - name: entry
+    size: 32
+    opcode: {offset: 0, width: 1}
+    forms:
+      - {name: MATH, opcode: 0}
+      - name: MOVE
+        opcode: 1
+        fields:
+          - {name: host, offset: 8, width: 8, address: true}
+          - {name: at, offset: 16}
+          - {name: bytes, offset: 20}
+          - {name: store, offset: 1, width: 1}
+        transfers:
+          - {when: {field: store, value: 0}, direction: to-device, host-address: host, row-bytes: bytes, device-address: at, window: pad}
+          - {when: {field: store, value: 1}, direction: from-device, host-address: host, row-bytes: bytes, device-address: at, window: pad}
+      - name: FENCE
+        opcode: 2
+        fields: [{name: host, offset: 8, width: 8, address: true}, {name: value, offset: 16, width: 8}]
+        fence: {address: host, value: value}
+      - name: LIST
+        opcode: 3
+        fields: [{name: next, offset: 8, width: 8, address: true}]
+        chain: {address: next, layout: entry, limit: 9}
+queues:
+  - {name: q, base: BASE, size: SIZE, head: HEAD, doorbell: BELL, rewind: [SIZE], layout: entry}
+idle: [{register: STATUS, mask: 1, value: 0}]
+resets: [{register: BELL, value: 0xdead}]
+)";
+
+inline CollectorDevice queueEngine(const std::string &alias) {
+  CollectorDevice device;
+  device.alias = alias;
+  device.uri = "null:";
+  device.descriptionText = queueEngineYaml;
+  device.descriptionName = "queue-engine";
+  llvm::Expected<Description> description = parseDescription(queueEngineYaml, "queue-engine.yaml");
+  if (description)
+    device.description = std::move(*description);
+  else
+    llvm::consumeError(description.takeError()); // The test sees a device without description, and fails.
+  return device;
+}
+
 inline CollectorDevice copyEngine(const std::string &alias) {
   CollectorDevice device;
   device.alias = alias;
@@ -66,10 +123,13 @@ inline CollectorDevice copyEngine(const std::string &alias) {
 
 class Feeder {
 public:
-  explicit Feeder(CollectorOptions options = {}, unsigned devices = 1) {
+  /// The last device has queues if `queues` says so.
+  explicit Feeder(CollectorOptions options = {}, unsigned devices = 1, bool queues = false) {
     std::vector<CollectorDevice> list;
-    for (unsigned i = 0; i < devices; ++i)
-      list.push_back(copyEngine(std::string(1, char('a' + i))));
+    for (unsigned i = 0; i < devices; ++i) {
+      std::string alias(1, char('a' + i));
+      list.push_back(queues && i + 1 == devices ? queueEngine(alias) : copyEngine(alias));
+    }
     collector = std::make_unique<Collector>(tape, std::move(list), std::move(options));
   }
 

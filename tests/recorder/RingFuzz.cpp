@@ -93,9 +93,11 @@ void records(Bytes input, uint8_t mode) {
     options.start = *start;
     options.stop = *start;
   }
-  Feeder feeder(options, 2);
-  if (mode & 8)
+  Feeder feeder(options, 2, /*queues=*/true);
+  if (mode & 8) {
     feeder.open();
+    feeder.open(1);
+  }
   while (!input.empty()) {
     ring::Record record = {};
     record.type = ring::RecordType(3 + input.byte() % 6);
@@ -116,6 +118,8 @@ void records(Bytes input, uint8_t mode) {
     record.expected = input.number();
     record.length = input.number();
     record.link = input.byte() % 16;
+    if (record.link == 15)
+      record.link = noLink; // A descriptor of a queue's entry.
     record.count = input.number();
     llvm::ArrayRef<uint8_t> payload = input.take(input.byte());
     feeder.collector->accept(record, payload);

@@ -1,0 +1,76 @@
+// Register logs of a Mali GPU as GPUReplay writes them: DELTA_US,R|W,0xOFFSET,HEXVALUE
+#include "recorder/import/Importers.h"
+
+using namespace llvm;
+
+namespace tapeback {
+namespace {
+
+class MaliLog : public Importer {
+public:
+  explicit MaliLog(const ImporterSettings &settings) : spaceName(settings.space.empty() ? "bar0" : settings.space) {}
+
+  LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
+    Scanner s(line.text);
+    uint64_t delta, offset, value;
+    if (line.text.trim().empty())
+      return LineVerdict::ignored("blank line");
+    if (line.text.starts_with("#"))
+      return LineVerdict::ignored("comment");
+    if (!s.decimal(delta) || delta > ~uint64_t(0) / 2000 || !s.eat(','))
+      return LineVerdict::notUnderstood(s, "a line begins with the microseconds since the one before");
+    Packet packet;
+    packet.kind = s.peek() == 'R' ? PacketKind::RegisterRead : PacketKind::RegisterWrite;
+    if (!(s.eat('R') || s.eat('W')) || !s.eat(','))
+      return LineVerdict::notUnderstood(s, "an access is R or W");
+    if (!s.hex(offset) || !s.eat(','))
+      return LineVerdict::notUnderstood(s, "an access needs its offset (0x…)");
+    if (!s.hexDigits(value) || value > 0xffffffff || !s.atEnd())
+      return LineVerdict::notUnderstood(s, "a value is at most eight hexadecimal digits");
+    if (out.time() + delta * 1000 < out.time())
+      return LineVerdict::notUnderstood(1, "the times add up to more than 64 bits");
+    if (!started) {
+      out.clock("log");
+      device = out.device("gpu");
+      space = out.space(spaceName);
+      started = true;
+    }
+    if (!device || !space)
+      return LineVerdict::notUnderstood(1, "too many devices");
+    packet.device = *device;
+    packet.space = *space;
+    packet.width = 4;
+    packet.address = offset;
+    packet.value = value;
+    out.at(out.time() + delta * 1000);
+    out.append(packet);
+    return LineVerdict::imported();
+  }
+
+private:
+  std::string spaceName;
+  bool started = false;
+  std::optional<uint16_t> device, space;
+};
+
+unsigned recognise(StringRef head) {
+  return shareOfLines(
+      head,
+      [](StringRef line) {
+        Scanner s(line);
+        uint64_t number;
+        return s.decimal(number) && (s.eat(",R,0x") || s.eat(",W,0x"));
+      },
+      [](StringRef line) { return line.starts_with("#"); });
+}
+
+} // namespace
+
+const ImporterKind maliLogKind = {
+    "mali-log", "Register log of a Mali GPU (GPUReplay)", "memory contents, interrupts",
+    true,       recognise,
+    [](const ImporterSettings &settings) -> Expected<std::unique_ptr<Importer>> {
+      return std::make_unique<MaliLog>(settings);
+    }};
+
+} // namespace tapeback

@@ -1,0 +1,199 @@
+// Linux NVMe trace events (ftrace text): commands and completions by name, without memory.
+//
+//   TASK-PID [CPU] FLAGS SEC.USEC: nvme_setup_cmd: nvmeC: [disk=D, ]qid=Q, cmdid=I, nsid=N, flags=F, meta=M, cmd=(NAME …)
+//   …: nvme_complete_rq: nvmeC: [disk=D, ]qid=Q, cmdid=I, res=R, retries=N, flags=F, status=S
+//   …: nvme_sq: nvmeC: [disk=D, ]qid=Q, head=H, tail=T
+//
+// A command is a span with its text and, inside it, a Submit (pending, entry not captured); its completion is a
+// LateCompletion (value: status in the low 16 bits, result above) and the span's end. Heads and tails are
+// counter snapshots: counter 2 Q is the head of queue Q, 2 Q + 1 its tail.
+#include "recorder/import/Importers.h"
+#include "llvm/ADT/DenseMap.h"
+
+using namespace llvm;
+
+namespace tapeback {
+namespace {
+
+constexpr size_t maxOutstanding = 1u << 18;
+
+class NvmeTrace : public Importer {
+public:
+  LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
+    if (line.text.trim().empty())
+      return LineVerdict::ignored("blank line");
+    if (line.text.starts_with("#"))
+      return LineVerdict::ignored("comment");
+    Scanner s(line.text);
+    uint64_t number, time;
+    if (s.eat("CPU:") && s.decimal(number)) {
+      if (s.eat(" [LOST ") && s.decimal(number) && s.eat(" EVENTS]")) {
+        start(out);
+        out.loss(LossCause::Source, number);
+        return LineVerdict::lost();
+      }
+      return LineVerdict::notUnderstood(s, "[LOST N EVENTS] is wanted");
+    }
+    // The task's name may hold anything; "[CPU]" is the first thing to hold on to.
+    size_t bracket = line.text.find(" [");
+    for (; bracket != StringRef::npos; bracket = line.text.find(" [", bracket + 1)) {
+      Scanner t(line.text.drop_front(bracket));
+      t.eat(" [");
+      if (t.decimal(number) && t.eat(']') && t.blanks()) {
+        s = Scanner(line.text);
+        s.eat(line.text.take_front(line.text.size() - t.rest().size()));
+        break;
+      }
+    }
+    if (bracket == StringRef::npos)
+      return LineVerdict::notUnderstood(1, "TASK-PID [CPU] is wanted");
+    if (unsigned(s.peek() - '0') > 9 || s.rest().take_until([](char c) { return c == ' '; }).ends_with(".")) {
+      s.word(); // Interrupt and preemption flags.
+      s.blanks();
+    }
+    if (!s.seconds(time) || !s.eat(": "))
+      return LineVerdict::notUnderstood(s, "the time is wanted");
+    bool setup = s.eat("nvme_setup_cmd: "), complete = !setup && s.eat("nvme_complete_rq: ");
+    bool queue = !setup && !complete && s.eat("nvme_sq: ");
+    if (!setup && !complete && !queue) {
+      StringRef name = s.rest().take_until([](char c) { return c == ':'; });
+      return name.size() < s.rest().size() ? LineVerdict::ignored("other trace events")
+                                           : LineVerdict::notUnderstood(s, "the event's name is wanted");
+    }
+    StringRef alias;
+    uint64_t qid;
+    if (!s.until(':', alias) || alias.empty() || alias.size() > 32 || !s.eat(": "))
+      return LineVerdict::notUnderstood(s, "the controller (nvmeC:) is wanted");
+    if (s.eat("disk=")) {
+      StringRef disk;
+      if (!s.until(',', disk) || !s.eat(", "))
+        return LineVerdict::notUnderstood(s, "the disk is wanted");
+    }
+    if (!s.eat("qid=") || !s.decimal(qid) || qid > 0xffff || !s.eat(", "))
+      return LineVerdict::notUnderstood(s, "qid= is wanted");
+    start(out);
+    std::optional<uint16_t> device = out.device(alias);
+    if (!device)
+      return LineVerdict::notUnderstood(s, "too many devices");
+    if (setup)
+      return command(s, out, time, *device, qid);
+    return complete ? completion(s, out, time, *device, qid) : heads(s, out, time, *device, qid);
+  }
+
+private:
+  struct Outstanding {
+    uint64_t submit, span;
+  };
+  static uint64_t keyOf(uint64_t device, uint64_t qid, uint64_t cmdid) { return device << 32 | qid << 16 | cmdid; }
+
+  void start(ImportOutput &out) {
+    if (!started)
+      out.clock("kernel-trace");
+    started = true;
+  }
+
+  static bool field(Scanner &s, StringRef name, uint64_t &value) { return s.eat(name) && s.cNumber(value); }
+
+  LineVerdict command(Scanner &s, ImportOutput &out, uint64_t time, uint16_t device, uint64_t qid) {
+    uint64_t cmdid, nsid, flags, meta;
+    if (!field(s, "cmdid=", cmdid) || cmdid > 0xffff || !field(s, ", nsid=", nsid) || !field(s, ", flags=", flags) ||
+        !field(s, ", meta=", meta))
+      return LineVerdict::notUnderstood(s, "cmdid=, nsid=, flags=, meta= are wanted");
+    s.eat(','); // Older kernels print none.
+    s.blanks();
+    if (!s.eat("cmd=(") || !s.rest().rtrim().ends_with(")"))
+      return LineVerdict::notUnderstood(s, "cmd=(…) is wanted (is the line cut?)");
+    StringRef text = s.rest().rtrim().drop_back().take_front(1024);
+    out.at(time);
+    Packet span;
+    span.kind = PacketKind::SpanBegin;
+    span.device = device;
+    Outstanding entry;
+    entry.span = out.append(span, {}, ("qid=" + Twine(qid) + " cmdid=" + Twine(cmdid) + " nsid=" + Twine(nsid) + " " + text).str());
+    Packet submit;
+    submit.kind = PacketKind::Submit;
+    submit.completion = Completion::Pending;
+    submit.flags = NotCaptured;
+    submit.device = device;
+    submit.value = qid;
+    PacketExtra extra;
+    extra.length = 64;
+    extra.count = submitted[uint64_t(device) << 16 | qid]++;
+    entry.submit = out.append(submit, extra);
+    uint64_t key = keyOf(device, qid, cmdid);
+    if (outstanding.count(key))
+      out.warn("id-reused", "the command identifier is in use: its completion was not seen");
+    if (outstanding.size() >= maxOutstanding)
+      outstanding.clear(); // Completions that nobody traced.
+    outstanding[key] = entry;
+    return LineVerdict::imported();
+  }
+
+  LineVerdict completion(Scanner &s, ImportOutput &out, uint64_t time, uint16_t device, uint64_t qid) {
+    uint64_t cmdid, result, retries, flags, status;
+    if (!field(s, "cmdid=", cmdid) || cmdid > 0xffff || !field(s, ", res=", result) || !field(s, ", retries=", retries) ||
+        !field(s, ", flags=", flags) || !field(s, ", status=", status) || status > 0xffff)
+      return LineVerdict::notUnderstood(s, "cmdid=, res=, retries=, flags=, status= are wanted");
+    s.blanks();
+    if (!s.atEnd())
+      return LineVerdict::notUnderstood(s, "there is something behind the end of the completion");
+    out.at(time);
+    Packet packet;
+    packet.kind = PacketKind::LateCompletion;
+    packet.device = device;
+    packet.value = result << 16 | status;
+    PacketExtra extra;
+    auto known = outstanding.find(keyOf(device, qid, cmdid));
+    if (known != outstanding.end())
+      extra.link = known->second.submit;
+    out.append(packet, extra);
+    if (known != outstanding.end()) {
+      packet = {};
+      packet.kind = PacketKind::SpanEnd;
+      packet.device = device;
+      extra.link = known->second.span;
+      out.append(packet, extra);
+      outstanding.erase(known);
+    }
+    return LineVerdict::imported();
+  }
+
+  LineVerdict heads(Scanner &s, ImportOutput &out, uint64_t time, uint16_t device, uint64_t qid) {
+    uint64_t head, tail;
+    if (!field(s, "head=", head) || !field(s, ", tail=", tail))
+      return LineVerdict::notUnderstood(s, "head=, tail= are wanted");
+    out.at(time);
+    Packet packet;
+    packet.kind = PacketKind::CounterSnapshot;
+    packet.device = device;
+    packet.address = 2 * qid;
+    packet.value = head;
+    out.append(packet);
+    packet.address += 1;
+    packet.value = tail;
+    out.append(packet);
+    return LineVerdict::imported();
+  }
+
+  bool started = false;
+  std::map<uint64_t, uint64_t> submitted; ///< Per device (at most 256) and queue.
+  DenseMap<uint64_t, Outstanding> outstanding;
+};
+
+unsigned recognise(StringRef head) {
+  return shareOfLines(
+      head,
+      [](StringRef line) {
+        return line.contains(": nvme_setup_cmd: ") || line.contains(": nvme_complete_rq: ") || line.contains(": nvme_sq: ");
+      },
+      [](StringRef line) { return line.starts_with("#"); });
+}
+
+} // namespace
+
+const ImporterKind nvmeTraceKind = {
+    "nvme-trace", "Linux NVMe trace events", "register accesses, queue entries, memory contents, interrupts",
+    true,         recognise,
+    [](const ImporterSettings &) -> Expected<std::unique_ptr<Importer>> { return std::make_unique<NvmeTrace>(); }};
+
+} // namespace tapeback
