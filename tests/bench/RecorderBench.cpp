@@ -1,0 +1,304 @@
+// What recording costs, as ratios within one run: the table of docs/performance.md.
+//
+//   recorder-bench [--calls N] [--seconds S]
+//
+// Prints one JSON object. Calls are measured in a program of their own (recorder-calls), alone and under
+// `tapeback record`; streams and payloads in this process, with the product's own ring, collector and writer.
+// A part that fails ends it with exit code 1: a figure of something that does not work means nothing.
+#include "format/Failure.h"
+#include "format/TapeReader.h"
+#include "format/TapeWriter.h"
+#include "recorder/CaptureCompiler.h"
+#include "recorder/Collector.h"
+#include "recorder/ring/RingConsumer.h"
+#include "recorder/ring/RingFile.h"
+#include "recorder/ring/RingProducer.h"
+#include "tests/bench/Clock.h"
+#include "tests/support/RunProgram.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <lz4.h>
+#include <random>
+#include <sstream>
+#include <thread>
+
+using namespace tapeback;
+using namespace tapeback::bench;
+using namespace tapeback::test;
+namespace json = llvm::json;
+
+namespace {
+
+[[noreturn]] void giveUp(const llvm::Twine &what) {
+  llvm::errs() << "recorder-bench: " << what << "\n";
+  std::exit(1);
+}
+void require(llvm::Error error) {
+  if (!error)
+    return;
+  const Failure failure = toFailure(std::move(error));
+  giveUp(failure.code + ": " + failure.message + " [" + failure.where + "]");
+}
+template <typename T>
+T require(llvm::Expected<T> value) {
+  if (!value)
+    require(value.takeError());
+  return std::move(*value);
+}
+
+struct Options {
+  uint64_t calls = 200'000;
+  double seconds = 3;
+};
+
+double rounded(double value) {
+  return double(int64_t(value * 1000 + 0.5)) / 1000;
+}
+
+// Calls.
+
+json::Object callsIn(const ScratchDirectory &scratch, const Options &options, bool recorded) {
+  std::string out = scratch.file("calls.json");
+  std::vector<std::string> command;
+  if (recorded)
+    command = {tapebackProgram(),          "record",  "--json", "--target", "null:", "-o",
+               scratch.file("calls.tape"), "--force", "--"};
+  command.insert(command.end(),
+                 {TAPEBACK_BINARY_DIR "/bin/bench/recorder-calls", out, std::to_string(options.calls)});
+  RunOptions run;
+  run.timeout = std::chrono::minutes(5);
+  if (!recorded)
+    run.environment["TAPEBACK_TARGET"] = "null:";
+  RunResult result = runProgram(command, run);
+  if (!result.exited(0))
+    giveUp(result.command + " failed:\n" + result.err + result.out);
+  std::stringstream text;
+  text << std::ifstream(out).rdbuf();
+  json::Value value = require(json::parse(text.str()));
+  json::Object *object = value.getAsObject();
+  if (!object || object->getBoolean("recording") != recorded)
+    giveUp("recorder-calls was not recorded as it should be");
+  return std::move(*object);
+}
+
+/// A packet is stamped twice: when it is issued, and when it comes back.
+json::Object hotPath(const ScratchDirectory &scratch, const Options &options) {
+  json::Object off = callsIn(scratch, options, false), on = callsIn(scratch, options, true);
+  auto number = [](const json::Object &object, const char *key) { return object.getNumber(key).value_or(0); };
+  double stamps = 2 * number(on, "counter_ns");
+  json::Object result;
+  result["sustained_to_stamps"] = rounded((number(on, "sustained_ns") - number(on, "target_ns")) / stamps);
+  result["burst_to_stamps"] = rounded((number(on, "burst_ns") - number(on, "target_ns")) / stamps);
+  result["off_call_ns"] = rounded(number(off, "sustained_ns") - number(off, "target_ns"));
+  result["off_call_to_counter"] =
+      rounded((number(off, "sustained_ns") - number(off, "target_ns")) / number(off, "counter_ns"));
+  result["p999_to_median"] = rounded(number(on, "p999_ns") / number(on, "p50_ns"));
+  result["off"] = std::move(off);
+  result["on"] = std::move(on);
+  return result;
+}
+
+// Streams.
+
+enum class Traffic { Registers, Ring };
+
+/// The access at place `i`: a driver's loop over a dozen registers, or entries of a ring in the device with
+/// their doorbell.
+ring::Record accessOf(Traffic traffic, uint64_t i, std::mt19937_64 &random) {
+  ring::Record record = {};
+  record.space = 1;
+  const uint64_t bits = random(), entry = i / 5, word = i % 5, step = i % 12;
+  if (traffic == Traffic::Ring) {
+    record.kind = uint8_t(PacketKind::RegisterWrite);
+    record.width = word == 4 ? 4 : 8;
+    record.address = word == 4 ? 0x1000 : 0x100000 + entry % 1024 * 32 + word * 8;
+    record.value = word == 0   ? 0x40 + (bits >> 16 & 3)
+                   : word == 1 ? 0x10000000 + (bits >> 40 & 0xffff) * 4096
+                   : word == 2 ? (bits >> 18 & 15) * 64
+                   : word == 3 ? entry
+                               : entry % 1024;
+    return record;
+  }
+  record.kind = uint8_t(step % 3 == 0 ? PacketKind::RegisterWrite : PacketKind::RegisterRead);
+  record.width = 4;
+  record.address = 0x1000 + 4 * step;
+  record.value = step == 0 ? i / 12 : step == 3 ? bits >> 20 & 15 : step == 5 ? bits >> 24 & 1 : 0x80 + step;
+  return record;
+}
+
+void produce(ring::Producer &producer, Traffic traffic, double seconds, uint64_t &packets) {
+  static const char spaces[] = "1\0bar0";
+  ring::Record open = {};
+  open.type = ring::RecordType::DeviceOpen;
+  producer.append(open, spaces, sizeof(spaces));
+  std::mt19937_64 random(1);
+  uint64_t end = nanoseconds() + uint64_t(seconds * 1e9);
+  for (packets = 0; packets % 1024 || nanoseconds() < end; ++packets) {
+    ring::Record record = accessOf(traffic, packets, random);
+    record.type = ring::RecordType::Issue;
+    uint64_t value = record.value;
+    if (record.kind == uint8_t(PacketKind::RegisterRead))
+      record.value = 0;
+    uint64_t sequence = producer.append(record);
+    if (!sequence)
+      giveUp("the ring took no record");
+    record.type = ring::RecordType::Complete;
+    record.sequence = sequence;
+    record.value = value;
+    record.completion = uint8_t(Completion::Done);
+    producer.append(record);
+  }
+}
+
+/// One producer, one collector, to a file; then the file is read in order, hashes checked.
+json::Object stream(const ScratchDirectory &scratch, Traffic traffic, const Options &options) {
+  std::string path = scratch.file(traffic == Traffic::Ring ? "ring.tape" : "registers.tape");
+  auto table = require(compileCaptureTable({{"device", "null:", nullptr}}));
+  auto file = require(ring::RingFile::createAnonymous(table, {}));
+  ring::Producer producer;
+  if (producer.attachMapping(file->base(), file->bytes(), nullptr) != ring::Producer::Attach::Attached)
+    giveUp("cannot attach to the ring");
+  auto writer = require(TapeWriter::create(path, Manifest()));
+  CollectorDevice device;
+  device.alias = "device";
+  device.uri = "null:";
+  Collector collector(*writer, {device}, {});
+  ring::RingConsumer consumer(file->header(), file->data(), file->dataBytes(), 64 << 20);
+  std::atomic<bool> done{false};
+  uint64_t packets = 0, start = nanoseconds();
+  std::thread thread([&] {
+    produce(producer, traffic, options.seconds, packets);
+    done.store(true);
+    consumer.wake();
+  });
+  ring::Record record;
+  llvm::ArrayRef<uint8_t> payload;
+  auto drain = [&] {
+    for (uint64_t count = 0;; ++count) {
+      switch (consumer.next(record, payload)) {
+      case ring::RingConsumer::Status::Empty: return;
+      case ring::RingConsumer::Status::Corrupt: giveUp("the ring was damaged");
+      case ring::RingConsumer::Status::Record: collector.accept(record, payload);
+      }
+      if (count % 65536 == 0)
+        collector.idle(nanoseconds());
+    }
+  };
+  while (!done.load()) {
+    drain();
+    consumer.wait(250);
+  }
+  thread.join();
+  drain();
+  TapeSummary summary = require(collector.finish({0, std::nullopt}));
+  double elapsed = double(nanoseconds() - start) / 1e9;
+  if (!collector.report().whole() || summary.packets != packets + 1)
+    giveUp("the stream is not whole");
+  producer.release();
+
+  uint64_t startRead = nanoseconds(), read = 0;
+  auto reader = require(TapeReader::open(path));
+  PacketBatch batch;
+  do {
+    require(reader->readBlockFrom(read, batch));
+    read += batch.packets.size();
+  } while (!batch.packets.empty());
+  double readSeconds = double(nanoseconds() - startRead) / 1e9;
+  if (read != summary.packets)
+    giveUp("packets are missing on the tape");
+  uint64_t bytes = 0;
+  if (std::ifstream in(path, std::ios::ate | std::ios::binary); in)
+    bytes = uint64_t(in.tellg());
+  json::Object result;
+  result["packets"] = int64_t(packets);
+  result["stream_mpps"] = rounded(double(packets) / elapsed / 1e6);
+  result["bytes_per_packet"] = rounded(double(bytes) / double(packets));
+  result["read_mpps"] = rounded(double(read) / readSeconds / 1e6);
+  return result;
+}
+
+// Payloads.
+
+/// Nanoseconds to give all contents of `bytes` each to a new tape; `again` those to give them once more.
+void storePayloads(const std::string &path, const std::vector<std::vector<uint8_t>> &contents, double &first,
+                   double &again) {
+  WriterOptions options;
+  options.syncOnFinish = false; // The disk is not what is measured.
+  auto writer = require(TapeWriter::create(path, Manifest(), options));
+  uint64_t start = nanoseconds();
+  for (const auto &content : contents)
+    require(writer->blob(content).takeError());
+  require(writer->flush());
+  first = double(nanoseconds() - start);
+  start = nanoseconds();
+  for (const auto &content : contents)
+    require(writer->blob(content).takeError());
+  again = double(nanoseconds() - start);
+  writer->discard();
+}
+
+json::Object payloads(const ScratchDirectory &scratch) {
+  constexpr size_t bytes = 64 << 10, count = 512;
+  std::mt19937_64 random(2);
+  auto make = [&](bool compressible) {
+    std::vector<std::vector<uint8_t>> contents(count, std::vector<uint8_t>(bytes));
+    for (auto &content : contents)
+      for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t word = compressible && i % 64 ? (i >> 3) & 0xff : random();
+        std::memcpy(content.data() + i, &word, 8);
+      }
+    return contents;
+  };
+  auto text = make(true), noise = make(false);
+  std::vector<char> out(static_cast<size_t>(LZ4_compressBound(int(bytes))));
+  uint64_t start = nanoseconds(), stored = 0;
+  for (const auto &content : text)
+    stored += uint64_t(LZ4_compress_default(reinterpret_cast<const char *>(content.data()), out.data(),
+                                            int(bytes), int(out.size())));
+  double lz4 = double(nanoseconds() - start), first = 0, again = 0, noiseFirst = 0, noiseAgain = 0;
+  storePayloads(scratch.file("payload.tape"), text, first, again);
+  storePayloads(scratch.file("noise.tape"), noise, noiseFirst, noiseAgain);
+  double all = double(bytes * count);
+  json::Object result;
+  result["lz4_ratio"] = rounded(all / double(stored));
+  result["compressible_to_lz4"] = rounded(lz4 / first);
+  result["incompressible_gbps"] = rounded(all / noiseFirst);
+  result["unchanged_gbps"] = rounded(2 * all / (again + noiseAgain));
+  return result;
+}
+
+Options parse(int argc, char **argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    std::string name = argv[i];
+    char *end = nullptr;
+    if (i + 1 < argc && name == "--calls")
+      options.calls = std::strtoull(argv[++i], &end, 10);
+    else if (i + 1 < argc && name == "--seconds")
+      options.seconds = std::strtod(argv[++i], &end);
+    if (!end || *end || !options.calls || !(options.seconds > 0))
+      giveUp("usage: recorder-bench [--calls N] [--seconds S]");
+  }
+  return options;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options = parse(argc, argv);
+  ScratchDirectory scratch;
+  json::Object result;
+  result["benchmark"] = "recorder";
+  result["hot_path"] = hotPath(scratch, options);
+  result["registers"] = stream(scratch, Traffic::Registers, options);
+  result["command_ring"] = stream(scratch, Traffic::Ring, options);
+  result["payloads"] = payloads(scratch);
+  llvm::outs() << llvm::formatv("{0:2}", json::Value(std::move(result))) << "\n";
+  return 0;
+}
