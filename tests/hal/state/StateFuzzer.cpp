@@ -1,5 +1,6 @@
-// Any packets into a ShadowState of edu. Input: packets of 24 bytes each, in a compact form so that mutations
-// keep meaning something. Afterwards a state that begins from its keyframe must agree with it.
+// Any packets into a ShadowState of edu or, by the first byte, of Minnow, which has queues. Input: packets of
+// 24 bytes each, in a compact form so that mutations keep meaning something. Afterwards a state that begins
+// from its keyframe must agree with it.
 #include "format/Failure.h"
 #include "hal/state/ShadowState.h"
 #include <cstdlib>
@@ -11,15 +12,20 @@ using namespace tapeback;
 
 namespace {
 
-const Description &eduDescription() {
-  static const Description description = [] {
-    std::ifstream in(TAPEBACK_CORPUS_SOURCE_DIR "/hal/edu/edu.yaml", std::ios::binary);
-    llvm::Expected<Description> parsed =
-        parseDescription(std::string(std::istreambuf_iterator<char>(in), {}), "edu.yaml");
-    if (!parsed)
-      std::abort();
-    return std::move(*parsed);
-  }();
+Description descriptionOf(const char *path) {
+  std::ifstream in(path, std::ios::binary);
+  llvm::Expected<Description> parsed =
+      parseDescription(std::string(std::istreambuf_iterator<char>(in), {}), "fuzzed.yaml");
+  if (!parsed)
+    std::abort();
+  return std::move(*parsed);
+}
+const Description &edu() {
+  static const Description description = descriptionOf(TAPEBACK_CORPUS_SOURCE_DIR "/hal/edu/edu.yaml");
+  return description;
+}
+const Description &minnow() {
+  static const Description description = descriptionOf(TAPEBACK_CORPUS_SOURCE_DIR "/hal/minnow/minnow.yaml");
   return description;
 }
 
@@ -33,7 +39,7 @@ static_assert(sizeof(Compact) == 24);
 /// Registers and the window's surroundings more often than anything else.
 uint64_t addressOf(uint8_t form, uint64_t raw) {
   switch (form % 4) {
-  case 0: return raw % 0xa8;
+  case 0: return form & 0x80 ? raw % 0x120 & ~uint64_t(3) : raw % 0xa8;
   case 1: return 0x40000 - 8 + raw % 4112;
   case 2: return raw % 0x8000;
   default: return raw;
@@ -65,7 +71,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   limits.undescribedRegisters = 8;
   limits.outstanding = 8;
   limits.markers = 4;
-  ShadowState state(&eduDescription(), {"memory", "bar0"}, 0, limits);
+  const bool queues = size && (data[0] & 0x80);
+  const Description &description = queues ? minnow() : edu();
+  const char *window = queues ? "scratchpad" : "buffer";
+  ShadowState state(&description, {"memory", "bar0"}, 0, limits);
   uint64_t ordinal = 0;
   for (; size >= sizeof(Compact); data += sizeof(Compact), size -= sizeof(Compact), ++ordinal) {
     Compact compact;
@@ -83,6 +92,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     extra.length =
         compact.lengthForm < 200 ? compact.lengthForm : compact.value >> (compact.lengthForm - 200);
     extra.link = compact.link & 0x80 ? ordinal - (compact.link & 0x7f) : compact.link;
+    if (queues) {
+      // Rows, entries' numbers, strides, and links that are none.
+      extra.count = compact.lengthForm % 5 == 0 ? compact.value : compact.link % 8;
+      extra.expected = compact.addressForm & 0x40 ? compact.address : compact.addressForm;
+      extra.mask = compact.valueForm;
+      if (compact.link == 0x7f)
+        extra.link = noLink;
+      if (packet.kind == PacketKind::Submit)
+        packet.value %= 3;
+    }
     extra.payload = {uint64_t(compact.link & 1), compact.address};
     state.apply(ordinal, packet, extra, blobs);
     require(state.quiescent() == state.running().empty());
@@ -100,7 +119,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   require(!keyframe->restorable || state.quiescent());
   require(keyframe->reason.size() > 0);
 
-  ShadowState again(&eduDescription(), {"memory", "bar0"}, 0);
+  ShadowState again(&description, {"memory", "bar0"}, 0);
   std::vector<std::vector<uint8_t>> first = stored;
   again.seed(*keyframe, [&](BlobId id) { return llvm::ArrayRef<uint8_t>(first[id.lo]); });
   for (const KeyframeRegister &reg : keyframe->registers)
@@ -108,8 +127,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t was[64], is[64];
   bool wasKnown[64], isKnown[64];
   for (const KeyframeExtent &extent : keyframe->internal) {
-    state.windowContent("buffer", extent.address, was, wasKnown);
-    again.windowContent("buffer", extent.address, is, isKnown);
+    state.windowContent(window, extent.address, was, wasKnown);
+    again.windowContent(window, extent.address, is, isKnown);
     require(wasKnown[0] && isKnown[0] && was[0] == is[0]);
   }
   if (keyframe->restorable)
