@@ -145,7 +145,7 @@ int snapshotLoad(void *instance, const void *in, uint64_t size) {
 // The table.
 
 constexpr tapeback_model_fact facts[] = {
-    {"version", "0x00010000"},
+    {"version", "1.0"},
     {"implementation", "tapeback reference model"},
 };
 constexpr tapeback_model_space spaces[] = {{"bar0", 0x10000}};
