@@ -2,6 +2,7 @@
 #include "format/Failure.h"
 #include "replayer/Restore.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include <cstring>
 
 namespace tapeback {
@@ -69,6 +70,22 @@ llvm::Error forbiddenWrite(const AccessRule &rule, uint64_t packet) {
                        " if you know that it does no harm; --dry-run lists all writes");
 }
 
+/// A name that allows nothing is a mistyped one.
+static llvm::Error checkAllowances(const TapeSource &source, llvm::ArrayRef<std::string> names) {
+  std::string known;
+  llvm::StringSet<> registers;
+  for (size_t device = 0; device < source.deviceCount(); ++device)
+    if (const Description *description = source.description(uint16_t(device)))
+      for (const RegisterDescription &reg : description->registers)
+        if (registers.insert(reg.name).second && registers.size() <= 40)
+          known += (known.empty() ? "" : ", ") + reg.name;
+  for (const std::string &name : names)
+    if (!registers.contains(name))
+      return failUsage("unknown-register", "no description has a register '" + name + "'",
+                       "--allow-register " + name, known.empty() ? "" : "registers are: " + known);
+  return llvm::Error::success();
+}
+
 bool isFatalForTarget(const Failure &failure) {
   if (failure.cls != FailureClass::Target)
     return false;
@@ -91,6 +108,8 @@ llvm::Expected<std::unique_ptr<Player>> Player::create(TapeSource &source, llvm:
                      "the tape has " + std::to_string(source.deviceCount()) + " devices, but " +
                          std::to_string(targets.size()) + " targets were given",
                      {}, "give --target ALIAS=URI once for each device");
+  if (llvm::Error error = checkAllowances(source, options.binding.allowRegisters))
+    return error;
   llvm::Expected<std::vector<DeviceNeeds>> needs = findNeeds(source, options.endPacket);
   if (!needs)
     return needs.takeError();
@@ -262,9 +281,10 @@ llvm::Error Player::noteFailure(llvm::Error error, const Packet &packet, uint64_
   std::string place = "packet " + std::to_string(ordinal);
   if (failure.where.compare(0, place.size(), place) != 0)
     failure.where = failure.where.empty() ? place : place + ", " + failure.where;
-  // Memory that this machine is not allowed to pin: nothing behind it could be compared, and the user can
-  // mend it.
-  if (packet.kind == PacketKind::MemoryMap && failure.code == "memlock-limit")
+  // Memory that this machine is not allowed to pin, or the user not willing to give: nothing behind it could
+  // be compared, and the user can mend it.
+  if (packet.kind == PacketKind::MemoryMap &&
+      (failure.code == "memlock-limit" || failure.code == "memory-limit"))
     return llvm::make_error<Failure>(std::move(failure));
   bool expected = packet.completion == Completion::Failed;
   if ((isFatalForTarget(failure) && !expected) || failingTime > options.maxFailingTime)
@@ -394,6 +414,9 @@ llvm::Error Player::carryOut(const PacketBatch &batch, size_t index, Observation
   case PacketKind::Oracle: return oracle(ordinal, packet, extra, o);
   case PacketKind::Reset: return resetDevice(ordinal, packet, o);
   case PacketKind::MemoryMap:
+    // An allocation that was refused has no address: to ask for 0 would be something else.
+    if (packet.completion == Completion::Failed && !packet.address)
+      return notIssued(Rule::NotMapped);
     return binding.capabilities().memory ? binding.map(packet.address, extra.length)
                                          : notIssued(Rule::Unsupported);
   case PacketKind::MemoryUnmap:

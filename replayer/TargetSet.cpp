@@ -26,6 +26,8 @@ resolveTargets(const TapeSource &source, llvm::ArrayRef<std::string> arguments, 
       if (device == devices.size())
         return failUsage("unknown-device", "the tape has no device '" + alias + "'",
                          option.str() + " " + argument, "its devices are: " + aliases);
+    } else if (devices.empty()) {
+      continue; // The program never opened one: any target will do, and none is needed.
     } else {
       device = next++;
       if (device >= devices.size())

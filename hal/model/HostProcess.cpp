@@ -153,6 +153,12 @@ void HostProcess::drainOutput() {
 
 bool HostProcess::reap(bool block, int *status) {
   while (true) {
+    // Processes of the plugin's own making go with it. While the child is not reaped, its group's number is
+    // still its.
+    siginfo_t info{};
+    if (::waitid(P_PID, id_t(child), &info, WEXITED | WNOWAIT | (block ? 0 : WNOHANG)) == 0 &&
+        info.si_pid == child)
+      ::kill(-child, SIGKILL);
     pid_t got = ::waitpid(child, status, block ? 0 : WNOHANG);
     if (got == child)
       return true;

@@ -164,7 +164,8 @@ void *QemuProcess::Keeper::run(void *argument) {
 
 void QemuProcess::Keeper::watch() {
   pollfd watched[3] = {{pidfd.get(), POLLIN, 0}, {output.get(), POLLIN, 0}, {execStatus.get(), POLLIN, 0}};
-  while (true) {
+  bool hasEnded = false;
+  while (!hasEnded) {
     if (::poll(watched, 3, -1) < 0) {
       if (errno == EINTR || errno == EAGAIN)
         continue;
@@ -180,12 +181,15 @@ void QemuProcess::Keeper::watch() {
       if (!(watched[1].revents & POLLIN))
         watched[1].fd = -1;
     }
-    if (watched[0].revents)
-      break;
+    hasEnded = watched[0].revents != 0;
   }
   if (watched[2].fd >= 0)
     readExecStatus();
   drainOutput();
+  // A program named by qemu= may be a script that starts QEMU: what it started goes with it. It is not reaped
+  // yet, so the group's number is still its.
+  if (hasEnded)
+    ::kill(-pid, SIGKILL);
   reap();
 }
 

@@ -429,3 +429,33 @@ TEST_CASE("A device that is opened again has lost its memory, closed or not") {
     CHECK(replayed->grades.total() == tape->packets.size());
   }
 }
+
+TEST_CASE("Memory that the recording was refused is not asked for at address 0") {
+  ToyProgram program;
+  program.open();
+  Packet refused;
+  refused.kind = PacketKind::MemoryMap;
+  refused.completion = Completion::Failed;
+  PacketExtra extra;
+  extra.length = 4096;
+  program.raw(refused, extra);
+  program.map(0, 4096); // Which would then be taken.
+  program.square(3);
+  Replayed replayed = replay(*program.finish());
+  INFO(summary(replayed));
+  REQUIRE(replayed.report);
+  CHECK(replayed->verdict == Verdict::Match);
+  CHECK(replayed->grades.of(Rule::NotMapped) == 1);
+}
+
+TEST_CASE("A tape that maps more than is allowed is refused, not held against the target") {
+  ToyWorkload work = makeWorkload(1, 5);
+  ReplayOptions options = quickOptions();
+  options.player.binding.maxMappedBytes = toyMemorySize - 1;
+  Replayed replayed = replay(*work.tape, {}, options);
+  REQUIRE(replayed.failure);
+  CHECK(replayed.failure->cls == FailureClass::Usage);
+  CHECK(replayed.failure->code == "memory-limit");
+  options.player.binding.maxMappedBytes = toyMemorySize;
+  CHECK(replay(*work.tape, {}, options)->verdict == Verdict::Match);
+}

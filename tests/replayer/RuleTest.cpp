@@ -140,6 +140,12 @@ TEST_CASE("forbidden: a write is refused before anything is touched, with the pa
   ReplayOptions options = quickOptions();
   options.player.binding.allowRegisters = {"SCRATCH"};
   CHECK(replay(*tape, {}, options).failure);
+  options.player.binding.allowRegisters = {"FUSE", "FUZE"};
+  Replayed mistyped = replay(*tape, {}, options);
+  REQUIRE(mistyped.failure);
+  CHECK(mistyped.failure->code == "unknown-register");
+  CHECK(mistyped.failure->message.find("FUZE") != std::string::npos);
+  CHECK(mistyped.target->accesses == 0);
   options.player.binding.allowRegisters = {"FUSE"};
   Replayed allowed = replay(*tape, {}, options);
   REQUIRE(allowed.report);

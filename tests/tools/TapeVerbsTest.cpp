@@ -330,6 +330,32 @@ TEST_CASE("an empty tape is a tape") {
     CHECK(runTapeback({verb, scratch.file("a.tape")}).exited(0));
 }
 
+TEST_CASE("a recording of a program that opened nothing replays, on whatever target is named") {
+  ScratchDirectory scratch;
+  std::string tape = scratch.file("a.tape");
+  REQUIRE(runTapeback({"record", "--target", "null:", "-o", tape, "--", "true"}).exited(0));
+  CHECK(runTapeback({"verify", tape}).exited(0));
+  for (std::vector<std::string> args : {std::vector<std::string>{"replay", tape, "--target", "null:"},
+                                        {"replay", tape},
+                                        {"bisect", tape, "--good", "null:", "--bad", "null:"}}) {
+    RunResult result = runTapeback(args);
+    CHECK_MESSAGE(result.exited(0), result);
+  }
+  RunResult other = runTapeback({"replay", tape, "--target", "edu=null:"});
+  CHECK_MESSAGE(other.exited(2), other); // That device it does not have.
+}
+
+TEST_CASE("what could only be a mistake in replay's options is bad usage") {
+  Sample sample;
+  for (std::vector<std::string> args :
+       {std::vector<std::string>{"--until", ""}, {"--max-wait", "0"}, {"--allow-register", "NO_SUCH"}}) {
+    args.insert(args.begin(), {"replay", sample.path(), "--target", "null:"});
+    RunResult result = runTapeback(args);
+    CHECK_MESSAGE(result.exited(2), result);
+    CHECK_MESSAGE(StringRef(result.err).contains(args[4] == "--until" ? "range" : args[4]), result);
+  }
+}
+
 TEST_CASE("verify says that everything holds, and compares the root if asked") {
   Sample sample;
   JsonResult verify = runJson({"verify", sample.path()});

@@ -20,7 +20,7 @@ struct ReplayArguments {
   std::vector<std::string> targets, descriptions;
   Expectation expectation = Expectation::Match;
   bool dryRun = false, digests = false;
-  std::string until;
+  std::optional<std::string> until;
 };
 
 Error badOption(StringRef option, StringRef value, StringRef choices) {
@@ -212,8 +212,8 @@ int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &opti
   if (!source)
     return report.fail(source.takeError());
   TapeReader &reader = (*source)->reader();
-  if (!arguments.until.empty()) {
-    Expected<TapeRange> range = resolveRange(arguments.until, reader);
+  if (arguments.until) {
+    Expected<TapeRange> range = resolveRange(*arguments.until, reader);
     if (!range)
       return report.fail(range.takeError());
     options.endPacket = range->firstPacket + range->packetCount;
@@ -310,7 +310,8 @@ int runReplay(ArrayRef<const char *> args) {
   arguments.descriptions = descriptions;
   arguments.dryRun = dry;
   arguments.digests = options.keepDigests = digests;
-  arguments.until = until;
+  if (until.getNumOccurrences())
+    arguments.until = until;
   if (expect == "match")
     arguments.expectation = Expectation::Match;
   else if (expect == "signature")
@@ -342,6 +343,8 @@ int runReplay(ArrayRef<const char *> args) {
   options.player.binding.poison = uint8_t(*byte);
   options.player.binding.maxMappedBytes = *memory;
   options.player.binding.allowRegisters = allow;
+  if (!maxWait)
+    return report.fail(badOption("--max-wait", "0", "1 second or more"));
   options.player.waits.maxDeadline = options.player.waits.maxHostTime = uint64_t(maxWait) * 1'000'000'000;
   options.fromReset = fromReset;
   return replay(report, arguments, options);

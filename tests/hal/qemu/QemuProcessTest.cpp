@@ -54,6 +54,21 @@ TEST_CASE("destruction kills and collects") {
   CHECK(processStat(child).state == 0); // Not even a zombie.
 }
 
+TEST_CASE("what a script started goes with it, killed or ended by itself") {
+  for (const char *script : {"sleep 60 & echo $!; wait", "sleep 60 & echo $!"}) {
+    pid_t grandchild = 0;
+    {
+      auto process = shell(script);
+      REQUIRE(eventually([&] {
+        grandchild = pid_t(std::strtol(process->output().c_str(), nullptr, 10));
+        return grandchild > 0;
+      }));
+    }
+    CHECK(eventually(
+        [&] { return processStat(grandchild).state == 0 || processStat(grandchild).state == 'Z'; }));
+  }
+}
+
 TEST_CASE("only the tail of endless words is kept, and they do not block the process") {
   auto process = shell("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; echo last >&2");
   REQUIRE(process->waitEnd(6 * long_));
