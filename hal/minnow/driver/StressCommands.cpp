@@ -28,6 +28,11 @@ uint32_t CommandSource::place(unsigned half, uint64_t bytes) {
   uint32_t last = uint32_t(MINNOW_SCRATCHPAD_SIZE - bytes) / 8;
   if (random.chance(4))
     return last * 8;
+  if (loadEnd[half] && random.chance(15)) {
+    uint32_t before = 8 * random.between(1, uint32_t(std::max<uint64_t>(bytes / 8, 1)));
+    if (before <= loadEnd[half] && (loadEnd[half] - before) / 8 <= last)
+      return loadEnd[half] - before;
+  }
   if (recents && random.chance(35)) {
     uint32_t at = recent[half][random.below(std::min(recents, 8u))];
     if (at / 8 <= last)
@@ -159,8 +164,10 @@ minnow_command CommandSource::transfer(unsigned half, bool store) {
   minnow_command command =
       minnow_dma(store ? MINNOW_DMA_STORE : MINNOW_DMA_LOAD, at, place(half, span(rows, inside, rowBytes)),
                  rowBytes, rows, hostStride, inside);
-  if (!store)
+  if (!store) {
     recent[half][recents++ % 8] = command.w[4];
+    loadEnd[half] = command.w[4] + uint32_t(span(rows, inside, rowBytes));
+  }
   return command;
 }
 

@@ -43,6 +43,7 @@ private:
   uint64_t data, dataEnd;
   uint32_t recent[2][8] = {}; ///< Where results went: good places to read from.
   unsigned recents = 0;
+  uint32_t loadEnd[2] = {}; ///< Behind the last word that a load wrote: for commands that use it at once.
 };
 
 } // namespace tapeback::stress

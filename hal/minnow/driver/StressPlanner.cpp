@@ -222,8 +222,11 @@ void StressPlan::Planner::closingFences() {
   for (const Entry &entry : program)
     used[entry.queue] = true;
   for (unsigned q = 0; q < 2; ++q)
-    if (used[q] && random.chance(88))
+    if (used[q] && random.chance(88)) {
+      if (queues[q].budget > 1 && random.chance(40)) // What drivers do: store, then say so.
+        tryEmit(q, source.transfer(q, true));
       fence(q);
+    }
 }
 
 /// Signals that nobody waits for yet, and waits that cannot block.

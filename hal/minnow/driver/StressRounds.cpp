@@ -430,7 +430,9 @@ void StressPlan::Planner::checkStores(const Entry *upTo) {
     }
   }
   for (unsigned times = std::min<unsigned>(upTo ? 1 : 5, unsigned(ranges.size())); times; --times) {
-    auto [at, bytes] = ranges[random.below(uint32_t(ranges.size()))];
+    // Behind a fence mostly the newest store: the one that the fence might have overtaken.
+    bool newest = upTo && random.chance(70);
+    auto [at, bytes] = newest ? ranges.back() : ranges[random.below(uint32_t(ranges.size()))];
     bytes = std::min<uint64_t>(bytes, 2048);
     StressStep &step = steps.emplace_back();
     step.kind = Kind::CheckMemory;
