@@ -297,6 +297,7 @@ llvm::Error Bisection::localise() {
     return llvm::Error::success();
   }
   Interval interval{**difference, at ? (*points)[at - 1] : from, (*points)[at]};
+  uint64_t same = interval.same, differs = interval.differs;
   // Several doorbells may lie between two quiescent places.
   llvm::Expected<std::optional<Interval>> narrowed =
       narrowByDoorbells(interval.same, interval.differs, parts);
@@ -304,7 +305,12 @@ llvm::Error Bisection::localise() {
     return narrowed.takeError();
   if (*narrowed)
     interval = **narrowed;
-  return nameState(interval.difference, interval.same, interval.differs);
+  if (llvm::Error error = nameState(interval.difference, interval.same, interval.differs))
+    return error;
+  // Where the difference shows by itself, without the devices being given time.
+  report.visibleAt = differs - 1;
+  report.sameAt = same ? std::optional(same - 1) : std::nullopt;
+  return llvm::Error::success();
 }
 
 WrittenThing Bisection::writtenThing(const StateDifference &difference) const {

@@ -186,8 +186,20 @@ TEST_CASE("each erratum diverges, and bisect names the operation in which it act
     REQUIRE(written);
     CHECK(string(*written, "endpoint") == "bad");
     CHECK(written->getInteger("window") == place->getInteger("window"));
+    // An FST file begins with its header block: type 0, length, first and last time (here in ns).
     std::ifstream fst(wave, std::ios::binary);
-    CHECK(fst.get() == 0); // The header block of an FST file, in which "0" is its type.
+    auto number = [&] {
+      uint64_t value = 0;
+      for (int i = 0; i < 8; ++i)
+        value = value << 8 | uint8_t(fst.get());
+      return value;
+    };
+    CHECK(fst.get() == 0);
+    CHECK(number() > 0);
+    uint64_t begins = number(), ends = number();
+    CHECK(ends > begins);
+    if (erratum.late) // An operation, of 155.
+      CHECK(ends - begins < 200'000);
     if (erratum.late) {
       const llvm::json::Object *observed = output.getObject("first_observed");
       CHECK(observed->getInteger("window").value_or(0) >=
