@@ -1,0 +1,42 @@
+// Which packets a capture around a trigger point has: exactly the asked amount, or the word that there were
+// not so many.
+#pragma once
+
+#include "triggers/Evaluator.h"
+#include "llvm/Support/Error.h"
+
+namespace tapeback {
+
+/// What resolveCapture() needs to know of the packets of a stream. Packets count from first() to last().
+class CaptureHistory {
+public:
+  virtual ~CaptureHistory() = default;
+  struct Facts {
+    uint64_t time = 0;  ///< Nanoseconds of issue, never going backwards.
+    uint64_t bytes = 0; ///< packetBytes + its payload's.
+    bool kept = true;   ///< By the trigger's `keep`.
+  };
+  static constexpr uint64_t packetBytes = 48;
+  virtual uint64_t first() const = 0; ///< The oldest packet that can still be had.
+  virtual uint64_t end() const = 0;   ///< Behind the newest.
+  virtual llvm::Expected<Facts> facts(uint64_t packet) = 0;
+  struct Window {
+    uint64_t first = 0, end = 0;
+  };
+  virtual llvm::Expected<Window> windowOf(uint64_t packet) = 0;
+};
+
+struct CaptureExtent {
+  uint64_t first = 0, last = 0; ///< Both included; the trigger point lies in between.
+  uint64_t pre = 0, post = 0;   ///< Kept packets before and behind the trigger point.
+  bool preShort = false;        ///< The history began before the asked amount was reached.
+  bool postShort = false;       ///< The stream ended before.
+};
+
+/// Around packet `point` (which is always part of it), fired at `time`. Packets that are not kept lie between
+/// but do not count. Units: N packets before and behind; all packets issued within the time; the windows of
+/// the point and N more; as many packets as fit into N bytes.
+llvm::Expected<CaptureExtent> resolveCapture(CaptureHistory &history, uint64_t point, uint64_t time,
+                                             CaptureAmount pre, CaptureAmount post);
+
+} // namespace tapeback
