@@ -23,6 +23,7 @@ constexpr Verb table[] = {
     {"trim", "Make a window range a tape of its own", runTrim},
     {"verify", "Check every block, hash, index entry and cross-reference of a tape", runVerify},
     {"recover", "Make a valid tape of what a damaged or unfinished one still holds", runRecover},
+    {"import", "Make a tape of what another tool recorded", runImport},
     {"targets", "Say which kinds of target there are and which can be driven from here", runTargets},
     {"device", "Check or show a device description", runDevice},
 };

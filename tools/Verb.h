@@ -24,6 +24,7 @@ int runDump(llvm::ArrayRef<const char *> args);
 int runTrim(llvm::ArrayRef<const char *> args);
 int runVerify(llvm::ArrayRef<const char *> args);
 int runRecover(llvm::ArrayRef<const char *> args);
+int runImport(llvm::ArrayRef<const char *> args);
 int runTargets(llvm::ArrayRef<const char *> args);
 int runDevice(llvm::ArrayRef<const char *> args);
 

@@ -18,7 +18,7 @@ std::string quoted(StringRef text) {
     if (c >= 0x20 && c < 0x7f)
       out += c;
     else
-      out += "\\x" + utohexstr(uint8_t(c), true, 2);
+      out += "\\x" + hexText(uint8_t(c), 2);
   }
   return out + (text.size() > most ? "…'" : "'");
 }
@@ -151,8 +151,8 @@ uint64_t ImportReport::ignoredLines() const {
   return sum;
 }
 
-Error importLines(LineReader &lines, StringRef name, Importer &importer, ImportOutput &out, ImportReport &report,
-                  const std::function<void(uint64_t)> &progress) {
+Error importLines(LineReader &lines, StringRef name, Importer &importer, ImportOutput &out,
+                  ImportReport &report, const std::function<void(uint64_t)> &progress) {
   Accounting accounting(out, report);
   CaptureLine line;
   std::string held; // A line that may go on in the next one.
@@ -235,9 +235,8 @@ Expected<const ImporterKind *> recogniseCapture(StringRef head, StringRef name) 
     return failUsage("unknown-capture", "this does not look like a capture of any kind that can be imported",
                      name.str(), "if it is one, say which with --from (" + kinds + ")");
   if (bestScore == secondScore)
-    return failUsage("ambiguous-capture",
-                     "this could be " + std::string(best->name) + " or " + second->name, name.str(),
-                     "say which with --from");
+    return failUsage("ambiguous-capture", "this could be " + std::string(best->name) + " or " + second->name,
+                     name.str(), "say which with --from");
   return best;
 }
 

@@ -37,7 +37,10 @@ struct ImportReport {
 
   uint64_t ignoredLines() const;
   /// Exit 5: something of the capture is not on the tape that should be.
-  bool lostAnything() const { return notUnderstood || sourceLosses || warningCounts.count("missing-file"); }
+  bool lostAnything() const {
+    return notUnderstood || sourceLosses || warningCounts.count("missing-file") ||
+           warningCounts.count("bad-data");
+  }
 };
 
 /// The best fit among the importers; an error says which come near, or that none does (class Usage).

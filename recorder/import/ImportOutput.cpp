@@ -29,6 +29,15 @@ Error ImportOutput::takeError() {
   return failure ? make_error<Failure>(*failure) : Error::success();
 }
 
+void ImportOutput::describeIfNone(StringRef text, StringRef name) {
+  if (descriptions.count(""))
+    return;
+  DeviceRecord record;
+  record.description = text.str();
+  record.descriptionName = name.str();
+  descriptions[""] = std::move(record);
+}
+
 void ImportOutput::clock(StringRef name, uint64_t ticksPerSecond) {
   Expected<uint8_t> id = tape.addClock({name.str(), ticksPerSecond});
   if (!id)
@@ -36,7 +45,8 @@ void ImportOutput::clock(StringRef name, uint64_t ticksPerSecond) {
   clockId = *id;
 }
 
-std::optional<uint16_t> ImportOutput::device(StringRef alias, const std::map<std::string, std::string> &identity) {
+std::optional<uint16_t> ImportOutput::device(StringRef alias,
+                                             const std::map<std::string, std::string> &identity) {
   auto known = devices.find(alias);
   if (known != devices.end())
     return known->second;

@@ -27,6 +27,9 @@ public:
   /// Descriptions by alias; the empty alias is for every device without one of its own.
   void describe(std::map<std::string, DeviceRecord> texts) { descriptions = std::move(texts); }
 
+  /// A description that the importer made itself, for devices that the user gives none for.
+  void describeIfNone(llvm::StringRef text, llvm::StringRef name);
+
   /// All packets from here on use this clock. Once, before the first packet.
   void clock(llvm::StringRef name, uint64_t ticksPerSecond = 1'000'000'000);
   /// Packets from here on happen at this time of the clock. A time before the last one is counted.
@@ -38,7 +41,8 @@ public:
 
   /// Ids by name; added when first used. A device is announced by an Open packet. Nothing if there are too
   /// many of them.
-  std::optional<uint16_t> device(llvm::StringRef alias, const std::map<std::string, std::string> &identity = {});
+  std::optional<uint16_t> device(llvm::StringRef alias,
+                                 const std::map<std::string, std::string> &identity = {});
   std::optional<uint16_t> space(llvm::StringRef name);
 
   /// Appends and returns the packet's ordinal. Stamps are filled in where they are zero: issue with at()'s
@@ -57,6 +61,8 @@ public:
   /// Makes [address, address+length) visible to the device, in whole pages, as far as it is not yet.
   void mapMemory(uint16_t device, uint64_t address, uint64_t length);
 
+  /// The capture cannot be imported at all; the first failure counts.
+  void fail(llvm::Error error) { keep(std::move(error)); }
   /// Remembered for the report, the first few of each code; all are counted.
   void warn(llvm::StringRef code, std::string message);
 

@@ -30,7 +30,9 @@ struct LineVerdict {
   static LineVerdict ignored(const char *rule) { return {Ignored, rule, 0}; }
   static LineVerdict lost() { return {Lost, "", 0}; }
   static LineVerdict notUnderstood(unsigned column, const char *why) { return {NotUnderstood, why, column}; }
-  static LineVerdict notUnderstood(const Scanner &at, const char *why) { return {NotUnderstood, why, at.column()}; }
+  static LineVerdict notUnderstood(const Scanner &at, const char *why) {
+    return {NotUnderstood, why, at.column()};
+  }
   static LineVerdict incomplete(const Scanner &at, const char *why) { return {Incomplete, why, at.column()}; }
 };
 
@@ -42,10 +44,11 @@ struct ImporterSettings {
   std::string space;       ///< Name of the register space, for formats that do not name one; empty: "bar0".
   std::string description; ///< The device description's text; empty: none.
   std::string descriptionName;
-  std::string signals;              ///< vcd: text of the signal map; empty: found by name.
-  std::string signalsName;          ///< The map's file, for messages.
-  uint64_t waitNs = 1'000'000'000;  ///< Bound of waits that the format gives none for.
-  OpenCompanion openCompanion;      ///< Null: there are no companions.
+  std::string qemuArgs;            ///< qtest: the machine's command line; empty: taken from the report.
+  std::string signals;             ///< vcd: text of the signal map; empty: found by name.
+  std::string signalsName;         ///< The map's file, for messages.
+  uint64_t waitNs = 1'000'000'000; ///< Bound of waits that the format gives none for.
+  OpenCompanion openCompanion;     ///< Null: there are no companions.
 };
 
 /// One capture being read. Called by one thread. Everything it sees is untrusted; what it keeps must be
@@ -68,10 +71,14 @@ struct ImporterKind {
   const char *summary; ///< One line, for --help.
   const char *lacks;   ///< What this format never tells, for the manifest.
   bool lacksMemory;    ///< A device may have read memory that the capture does not show.
-  /// How sure the importer is that a capture which begins with `head` (at most 64 KiB) is of its kind: 0 to 100.
+  /// How sure the importer is that a capture which begins with `head` (at most 64 KiB) is of its kind: 0 to
+  /// 100.
   unsigned (*recognise)(llvm::StringRef head);
   llvm::Expected<std::unique_ptr<Importer>> (*create)(const ImporterSettings &settings);
 };
+
+/// Exactly `digits` hexadecimal digits (llvm::utohexstr gives one more for zero), or more if they are needed.
+std::string hexText(uint64_t value, unsigned digits);
 
 llvm::ArrayRef<ImporterKind> importerKinds();
 const ImporterKind *findImporter(llvm::StringRef name);

@@ -5,6 +5,13 @@ using namespace llvm;
 
 namespace tapeback {
 
+std::string hexText(uint64_t value, unsigned digits) {
+  std::string text;
+  for (; value || text.size() < digits; value >>= 4)
+    text.insert(text.begin(), "0123456789abcdef"[value & 15]);
+  return text;
+}
+
 ArrayRef<ImporterKind> importerKinds() {
   static const std::array<ImporterKind, 8> table = {qtestKind,    mmiotraceKind, vfioTraceKind, nvdlaTxnKind,
                                                     nvdlaCfgKind, maliLogKind,   nvmeTraceKind, vcdKind};
@@ -18,7 +25,8 @@ const ImporterKind *findImporter(StringRef name) {
   return nullptr;
 }
 
-unsigned shareOfLines(StringRef head, function_ref<bool(StringRef)> matches, function_ref<bool(StringRef)> skip) {
+unsigned shareOfLines(StringRef head, function_ref<bool(StringRef)> matches,
+                      function_ref<bool(StringRef)> skip) {
   constexpr unsigned mostLines = 1000;
   unsigned seen = 0, hits = 0;
   while (!head.empty() && seen < mostLines) {
@@ -53,10 +61,11 @@ bool scanIsoTime(Scanner &scanner, uint64_t &nanoseconds) {
       !s.eat('T') || !digits(s, 2, hour) || !s.eat(':') || !digits(s, 2, minute) || !s.eat(':') ||
       !s.seconds(part) || !s.eat('Z'))
     return false;
-  if (year < 1970 || year > 2500 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 ||
-      part >= 61'000'000'000)
+  if (year < 1970 || year > 2500 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 ||
+      minute > 59 || part >= 61'000'000'000)
     return false;
-  // Days since 1970 in the Gregorian calendar, years counted from March so that the leap day is a year's last.
+  // Days since 1970 in the Gregorian calendar, years counted from March so that the leap day is a year's
+  // last.
   uint64_t y = year - (month <= 2), era = y / 400, yearOfEra = y % 400;
   uint64_t dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
   uint64_t days = era * 146097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719468;

@@ -25,7 +25,7 @@ public:
     constexpr size_t headBytes = 64 << 10;
     while (end - begin < headBytes && !atEnd)
       if (Error error = fill())
-        return std::move(error);
+        return error;
     return StringRef(data + begin, std::min(end - begin, headBytes));
   }
 
@@ -34,12 +34,13 @@ public:
     const char *newline = nullptr;
     for (;;) {
       if (end - begin > searched)
-        newline = static_cast<const char *>(std::memchr(data + begin + searched, '\n', end - begin - searched));
+        newline =
+            static_cast<const char *>(std::memchr(data + begin + searched, '\n', end - begin - searched));
       searched = end - begin;
       if (newline || atEnd || searched > maxLine)
         break;
       if (Error error = fill())
-        return std::move(error);
+        return error;
     }
     if (!newline && searched == 0)
       return false;
@@ -112,7 +113,7 @@ private:
       if (atEnd)
         return true;
       if (Error error = fill())
-        return std::move(error);
+        return error;
     }
   }
 
@@ -143,7 +144,7 @@ Expected<std::unique_ptr<LineReader>> LineReader::open(StringRef path) {
   auto reader = std::make_unique<Reader>(fd, name, maxLineBytes);
   if (S_ISDIR(status.st_mode))
     return failUsage("unreadable", "this is a directory", name, "name a file with the text of a capture");
-  return std::move(reader);
+  return reader;
 }
 
 std::unique_ptr<LineReader> LineReader::ofText(StringRef text, size_t maxLine) {

@@ -8,7 +8,8 @@ namespace {
 
 class MaliLog : public Importer {
 public:
-  explicit MaliLog(const ImporterSettings &settings) : spaceName(settings.space.empty() ? "bar0" : settings.space) {}
+  explicit MaliLog(const ImporterSettings &settings)
+      : spaceName(settings.space.empty() ? "bar0" : settings.space) {}
 
   LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
     Scanner s(line.text);
@@ -67,8 +68,11 @@ unsigned recognise(StringRef head) {
 } // namespace
 
 const ImporterKind maliLogKind = {
-    "mali-log", "Register log of a Mali GPU (GPUReplay)", "memory contents, interrupts",
-    true,       recognise,
+    "mali-log",
+    "Register log of a Mali GPU (GPUReplay)",
+    "memory contents, interrupts",
+    true,
+    recognise,
     [](const ImporterSettings &settings) -> Expected<std::unique_ptr<Importer>> {
       return std::make_unique<MaliLog>(settings);
     }};

@@ -137,8 +137,8 @@ private:
     uint64_t bdf, ids, irq, number;
     if (!s.eat("PCIDEV"))
       return LineVerdict::notUnderstood(1, "no mmiotrace event begins like this");
-    if (!gap(s) || !s.hexDigits(bdf) || bdf > 0xffff || !gap(s) || !s.hexDigits(ids) || ids > 0xffffffff || !gap(s) ||
-        !s.hexDigits(irq))
+    if (!gap(s) || !s.hexDigits(bdf) || bdf > 0xffff || !gap(s) || !s.hexDigits(ids) || ids > 0xffffffff ||
+        !gap(s) || !s.hexDigits(irq))
       return LineVerdict::notUnderstood(s, "a PCIDEV row begins with bus and function, ids, and interrupt");
     PciDevice device;
     for (unsigned i = 0; i < 14; ++i) {
@@ -154,10 +154,9 @@ private:
     s.blanks();
     if (devices.size() == 4096)
       return LineVerdict::notUnderstood(s, "too many PCIDEV rows");
-    std::string bus = utohexstr(bdf >> 8, true, 2), slot = utohexstr(bdf >> 3 & 31, true, 2);
+    std::string bus = hexText(bdf >> 8, 2), slot = hexText(bdf >> 3 & 31, 2);
     device.alias = bus + ":" + slot + "." + std::to_string(bdf & 7);
-    device.identity = {{"vendor", "0x" + utohexstr(ids >> 16, true, 4)},
-                       {"device", "0x" + utohexstr(ids & 0xffff, true, 4)}};
+    device.identity = {{"vendor", "0x" + hexText(ids >> 16, 4)}, {"device", "0x" + hexText(ids & 0xffff, 4)}};
     StringRef driver = s.rest().rtrim();
     if (!driver.empty())
       device.identity["driver"] = driver.take_front(64).str();
@@ -235,9 +234,13 @@ unsigned recognise(StringRef head) {
 
 } // namespace
 
-const ImporterKind mmiotraceKind = {
-    "mmiotrace", "Linux mmiotrace of a kernel driver", "memory contents, interrupts, port and configuration accesses",
-    true,        recognise,
-    [](const ImporterSettings &) -> Expected<std::unique_ptr<Importer>> { return std::make_unique<Mmiotrace>(); }};
+const ImporterKind mmiotraceKind = {"mmiotrace",
+                                    "Linux mmiotrace of a kernel driver",
+                                    "memory contents, interrupts, port and configuration accesses",
+                                    true,
+                                    recognise,
+                                    [](const ImporterSettings &) -> Expected<std::unique_ptr<Importer>> {
+                                      return std::make_unique<Mmiotrace>();
+                                    }};
 
 } // namespace tapeback

@@ -1,11 +1,11 @@
 // Linux NVMe trace events (ftrace text): commands and completions by name, without memory.
 //
-//   TASK-PID [CPU] FLAGS SEC.USEC: nvme_setup_cmd: nvmeC: [disk=D, ]qid=Q, cmdid=I, nsid=N, flags=F, meta=M, cmd=(NAME …)
-//   …: nvme_complete_rq: nvmeC: [disk=D, ]qid=Q, cmdid=I, res=R, retries=N, flags=F, status=S
-//   …: nvme_sq: nvmeC: [disk=D, ]qid=Q, head=H, tail=T
+//   TASK-PID [CPU] FLAGS SEC.USEC: nvme_setup_cmd: nvmeC: [disk=D, ]qid=Q, cmdid=I, nsid=N, flags=F, meta=M,
+//   cmd=(NAME …) …: nvme_complete_rq: nvmeC: [disk=D, ]qid=Q, cmdid=I, res=R, retries=N, flags=F, status=S …:
+//   nvme_sq: nvmeC: [disk=D, ]qid=Q, head=H, tail=T
 //
-// A command is a span with its text and, inside it, a Submit (pending, entry not captured); its completion is a
-// LateCompletion (value: status in the low 16 bits, result above) and the span's end. Heads and tails are
+// A command is a span with its text and, inside it, a Submit (pending, entry not captured); its completion is
+// a LateCompletion (value: status in the low 16 bits, result above) and the span's end. Heads and tails are
 // counter snapshots: counter 2 Q is the head of queue Q, 2 Q + 1 its tail.
 #include "recorder/import/Importers.h"
 #include "llvm/ADT/DenseMap.h"
@@ -15,7 +15,7 @@ using namespace llvm;
 namespace tapeback {
 namespace {
 
-constexpr size_t maxOutstanding = 1u << 18;
+constexpr size_t maxOutstanding = 1u << 18, maxQueues = 1u << 16;
 
 class NvmeTrace : public Importer {
 public:
@@ -84,7 +84,9 @@ private:
   struct Outstanding {
     uint64_t submit, span;
   };
-  static uint64_t keyOf(uint64_t device, uint64_t qid, uint64_t cmdid) { return device << 32 | qid << 16 | cmdid; }
+  static uint64_t keyOf(uint64_t device, uint64_t qid, uint64_t cmdid) {
+    return device << 32 | qid << 16 | cmdid;
+  }
 
   void start(ImportOutput &out) {
     if (!started)
@@ -96,8 +98,8 @@ private:
 
   LineVerdict command(Scanner &s, ImportOutput &out, uint64_t time, uint16_t device, uint64_t qid) {
     uint64_t cmdid, nsid, flags, meta;
-    if (!field(s, "cmdid=", cmdid) || cmdid > 0xffff || !field(s, ", nsid=", nsid) || !field(s, ", flags=", flags) ||
-        !field(s, ", meta=", meta))
+    if (!field(s, "cmdid=", cmdid) || cmdid > 0xffff || !field(s, ", nsid=", nsid) ||
+        !field(s, ", flags=", flags) || !field(s, ", meta=", meta))
       return LineVerdict::notUnderstood(s, "cmdid=, nsid=, flags=, meta= are wanted");
     s.eat(','); // Older kernels print none.
     s.blanks();
@@ -109,7 +111,9 @@ private:
     span.kind = PacketKind::SpanBegin;
     span.device = device;
     Outstanding entry;
-    entry.span = out.append(span, {}, ("qid=" + Twine(qid) + " cmdid=" + Twine(cmdid) + " nsid=" + Twine(nsid) + " " + text).str());
+    entry.span = out.append(
+        span, {},
+        ("qid=" + Twine(qid) + " cmdid=" + Twine(cmdid) + " nsid=" + Twine(nsid) + " " + text).str());
     Packet submit;
     submit.kind = PacketKind::Submit;
     submit.completion = Completion::Pending;
@@ -118,7 +122,9 @@ private:
     submit.value = qid;
     PacketExtra extra;
     extra.length = 64;
-    extra.count = submitted[uint64_t(device) << 16 | qid]++;
+    uint64_t queue = uint64_t(device) << 16 | qid;
+    if (submitted.size() < maxQueues || submitted.count(queue))
+      extra.count = submitted[queue]++;
     entry.submit = out.append(submit, extra);
     uint64_t key = keyOf(device, qid, cmdid);
     if (outstanding.count(key))
@@ -131,8 +137,9 @@ private:
 
   LineVerdict completion(Scanner &s, ImportOutput &out, uint64_t time, uint16_t device, uint64_t qid) {
     uint64_t cmdid, result, retries, flags, status;
-    if (!field(s, "cmdid=", cmdid) || cmdid > 0xffff || !field(s, ", res=", result) || !field(s, ", retries=", retries) ||
-        !field(s, ", flags=", flags) || !field(s, ", status=", status) || status > 0xffff)
+    if (!field(s, "cmdid=", cmdid) || cmdid > 0xffff || !field(s, ", res=", result) ||
+        !field(s, ", retries=", retries) || !field(s, ", flags=", flags) || !field(s, ", status=", status) ||
+        status > 0xffff)
       return LineVerdict::notUnderstood(s, "cmdid=, res=, retries=, flags=, status= are wanted");
     s.blanks();
     if (!s.atEnd())
@@ -176,7 +183,7 @@ private:
   }
 
   bool started = false;
-  std::map<uint64_t, uint64_t> submitted; ///< Per device (at most 256) and queue.
+  std::map<uint64_t, uint64_t> submitted; ///< By device and queue.
   DenseMap<uint64_t, Outstanding> outstanding;
 };
 
@@ -184,16 +191,21 @@ unsigned recognise(StringRef head) {
   return shareOfLines(
       head,
       [](StringRef line) {
-        return line.contains(": nvme_setup_cmd: ") || line.contains(": nvme_complete_rq: ") || line.contains(": nvme_sq: ");
+        return line.contains(": nvme_setup_cmd: ") || line.contains(": nvme_complete_rq: ") ||
+               line.contains(": nvme_sq: ");
       },
       [](StringRef line) { return line.starts_with("#"); });
 }
 
 } // namespace
 
-const ImporterKind nvmeTraceKind = {
-    "nvme-trace", "Linux NVMe trace events", "register accesses, queue entries, memory contents, interrupts",
-    true,         recognise,
-    [](const ImporterSettings &) -> Expected<std::unique_ptr<Importer>> { return std::make_unique<NvmeTrace>(); }};
+const ImporterKind nvmeTraceKind = {"nvme-trace",
+                                    "Linux NVMe trace events",
+                                    "register accesses, queue entries, memory contents, interrupts",
+                                    true,
+                                    recognise,
+                                    [](const ImporterSettings &) -> Expected<std::unique_ptr<Importer>> {
+                                      return std::make_unique<NvmeTrace>();
+                                    }};
 
 } // namespace tapeback

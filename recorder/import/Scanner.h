@@ -9,7 +9,8 @@ namespace tapeback {
 
 class Scanner {
 public:
-  explicit Scanner(llvm::StringRef text) : begin(text.data()), at(text.data()), end(text.data() + text.size()) {}
+  explicit Scanner(llvm::StringRef text)
+      : begin(text.data()), at(text.data()), end(text.data() + text.size()) {}
 
   bool atEnd() const { return at == end; }
   llvm::StringRef rest() const { return {at, size_t(end - at)}; }

@@ -1,11 +1,11 @@
 // QEMU's trace events of a device that is passed through with VFIO.
 //
-//   vfio_region_write  (DEV:regionN+0xOFF, 0xDATA, SIZE)      vfio_region_read  (DEV:regionN+0xOFF, SIZE) = 0xDATA
-//   vfio_pci_read_config (DEV, @0xA, len=0xL) 0xV             vfio_pci_write_config (DEV, @0xA, 0xV, len=0xL)
-//   vfio_msi_interrupt (DEV) vector N 0xADDR/0xDATA
+//   vfio_region_write  (DEV:regionN+0xOFF, 0xDATA, SIZE)      vfio_region_read  (DEV:regionN+0xOFF, SIZE) =
+//   0xDATA vfio_pci_read_config (DEV, @0xA, len=0xL) 0xV             vfio_pci_write_config (DEV, @0xA, 0xV,
+//   len=0xL) vfio_msi_interrupt (DEV) vector N 0xADDR/0xDATA
 //
-// In front of it nothing, "PID@SEC.USEC:" or an ISO time. Regions 0 to 5 are the spaces "bar0" to "bar5", 6 is
-// "rom", 7 and the config events are "config".
+// In front of it nothing, "PID@SEC.USEC:" or an ISO time. Regions 0 to 5 are the spaces "bar0" to "bar5", 6
+// is "rom", 7 and the config events are "config".
 #include "recorder/import/Importers.h"
 
 using namespace llvm;
@@ -103,7 +103,8 @@ private:
 
   static LineVerdict fault(const Scanner &s, StringRef line, const char *why, StringRef lastPart) {
     // A record that is cut, or goes on in the next line.
-    return line.contains(lastPart) ? LineVerdict::notUnderstood(s, why) : LineVerdict::incomplete(s, "the event is cut");
+    return line.contains(lastPart) ? LineVerdict::notUnderstood(s, why)
+                                   : LineVerdict::incomplete(s, "the event is cut");
   }
 
   static bool widthIs(uint64_t size, uint64_t value) {
@@ -157,7 +158,8 @@ private:
   LineVerdict interrupt(Scanner &s, Record &record, StringRef line) {
     uint64_t vector, address, data;
     if (!s.eat('(') || !s.until(')', record.device) || record.device.empty() || record.device.size() > 64 ||
-        !s.eat(") vector ") || !s.decimal(vector) || !s.eat(' ') || !s.hex(address) || !s.eat('/') || !s.hex(data))
+        !s.eat(") vector ") || !s.decimal(vector) || !s.eat(' ') || !s.hex(address) || !s.eat('/') ||
+        !s.hex(data))
       return fault(s, line, "(DEVICE) vector N 0xADDRESS/0xDATA is wanted", "/0x");
     record.interrupt = true;
     record.packet.kind = PacketKind::Interrupt;
@@ -212,18 +214,24 @@ private:
 
 unsigned recognise(StringRef head) {
   unsigned share = shareOfLines(
-      head, [](StringRef line) { return line.contains("vfio_region_") || line.contains("vfio_pci_") ||
-                                        line.contains("vfio_msi_"); },
+      head,
+      [](StringRef line) {
+        return line.contains("vfio_region_") || line.contains("vfio_pci_") || line.contains("vfio_msi_");
+      },
       [](StringRef line) { return line.trim() == "--" || line.trim() == "..."; });
   // A log may begin with noise.
-  return head.contains("vfio_region_read  (") || head.contains("vfio_region_write  (") ? std::max(share, 50u) : share;
+  return head.contains("vfio_region_read  (") || head.contains("vfio_region_write  (") ? std::max(share, 50u)
+                                                                                       : share;
 }
 
 } // namespace
 
 const ImporterKind vfioTraceKind = {
-    "vfio-trace", "QEMU trace events of a device passed through with VFIO", "memory contents, accesses through direct mappings",
-    true,         recognise,
+    "vfio-trace",
+    "QEMU trace events of a device passed through with VFIO",
+    "memory contents, accesses through direct mappings",
+    true,
+    recognise,
     [](const ImporterSettings &settings) -> Expected<std::unique_ptr<Importer>> {
       return std::make_unique<VfioTrace>(settings);
     }};

@@ -1,0 +1,454 @@
+// QEMU's qtest protocol: scripts of commands, logs of commands and replies, bug reports with either.
+//
+//   out{b,w,l} PORT VALUE      in{b,w,l} PORT      write{b,w,l,q} ADDR VALUE      read{b,w,l,q} ADDR
+//   write ADDR N 0xHEX   read ADDR N   b64write ADDR N BASE64   b64read ADDR N   memset ADDR N VALUE
+//   clock_step [NS], clock_set NS, irq_intercept_in|out QOM, set_irq_in …, endianness
+//   OK[ value]   FAIL …   ERR …   IRQ raise|lower N        with "[R +t] ", "[S +t] ", "[I t] " in a log
+//
+// Ports are the space "io" and addresses the space "physical" of the device "machine"; blocks are memory. A
+// command is written when its reply comes or the next command does: a read without one is pending (nothing to
+// compare). In a script all replies may come at the end (or in a second file); they become LateCompletions.
+// What would make QEMU itself abort (no argument, two blanks, a port above 0xffff …) is not understood.
+#include "recorder/import/Importers.h"
+#include "recorder/import/QemuArguments.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Base64.h"
+#include <deque>
+
+using namespace llvm;
+
+namespace tapeback {
+namespace {
+
+constexpr uint64_t maxBlockBytes = 64u << 20, pieceBytes = 1u << 20;
+constexpr size_t maxUnanswered = 1u << 20;
+
+class Qtest : public Importer {
+public:
+  explicit Qtest(const ImporterSettings &settings) : waitNs(settings.waitNs), machine(settings.qemuArgs) {}
+
+  LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
+    StringRef text = line.text;
+    if (inMachine) { // The command line goes on.
+      inMachine = text.ends_with("\\") && machine.size() < 65536;
+      machine += "\n" + text.take_front(16384).str();
+      return LineVerdict::ignored("QEMU's command line");
+    }
+    if (text.trim().empty())
+      return LineVerdict::ignored("blank line");
+    Scanner s(text);
+    uint64_t time;
+    if (s.eat("[I ") || s.eat("[I +"))
+      return LineVerdict::ignored("marks of the log");
+    bool command = s.eat("[R +"), reply = !command && s.eat("[S +");
+    if (command || reply) {
+      if (!s.seconds(time) || !s.eat("] "))
+        return LineVerdict::notUnderstood(s, "the time of the log's line is wanted");
+      if (!started)
+        start(out, "qtest-log");
+      out.at(time);
+      text = s.rest();
+    }
+    if (reply || (!command && isReply(text)))
+      return answer(text, s.column(), out);
+    if (!command && !isCommand(text)) {
+      if (text.contains("qemu-system-") && !text.contains("qemu-system-: ") && !isMessage(text)) {
+        if (machine.empty()) {
+          machine = text.take_front(16384).str();
+          inMachine = text.ends_with("\\");
+        }
+        return LineVerdict::ignored("QEMU's command line");
+      }
+      return other(text);
+    }
+    if (!started)
+      start(out, "untimed");
+    return execute(text, s.column(), out);
+  }
+
+  void end(ImportOutput &out) override { flush(out); }
+
+private:
+  struct Operation {
+    Packet packet;
+    PacketExtra extra;
+    std::vector<uint8_t> content;
+    std::string marker;  ///< Not an access: goes on the tape as a Marker.
+    uint64_t repeat = 0; ///< memset: bytes of content.front().
+    bool reads = false;
+  };
+  struct Unanswered {
+    uint64_t ordinal; ///< noLink: nobody cares for its reply.
+  };
+
+  void start(ImportOutput &out, StringRef clock) {
+    started = true;
+    out.clock(clock);
+    std::map<std::string, std::string> identity;
+    if (!machine.empty()) {
+      Expected<QemuCommand> parsed = parseQemuCommand(machine);
+      if (parsed) {
+        if (!parsed->architecture.empty())
+          identity["qemu-architecture"] = parsed->architecture;
+        identity["qemu-args"] = parsed->text();
+      } else {
+        out.warn("qemu-args-refused", toFailure(parsed.takeError()).message);
+      }
+    }
+    device = out.device("machine", identity).value_or(0);
+    ioSpace = out.space("io").value_or(0);
+    physicalSpace = out.space("physical").value_or(0);
+  }
+
+  static bool isReply(StringRef text) {
+    for (StringRef word : {"OK", "FAIL", "ERR", "IRQ"})
+      if (text == word || (text.starts_with(word) && text[word.size()] == ' '))
+        return true;
+    return false;
+  }
+  static bool isCommand(StringRef text) {
+    StringRef word = text.take_until([](char c) { return c == ' '; });
+    static constexpr StringRef words[] = {"outb",
+                                          "outw",
+                                          "outl",
+                                          "inb",
+                                          "inw",
+                                          "inl",
+                                          "writeb",
+                                          "writew",
+                                          "writel",
+                                          "writeq",
+                                          "readb",
+                                          "readw",
+                                          "readl",
+                                          "readq",
+                                          "write",
+                                          "read",
+                                          "b64write",
+                                          "b64read",
+                                          "memset",
+                                          "clock_step",
+                                          "clock_set",
+                                          "irq_intercept_in",
+                                          "irq_intercept_out",
+                                          "set_irq_in",
+                                          "endianness"};
+    return is_contained(words, word);
+  }
+  static bool isMessage(StringRef text) {
+    size_t colon = text.find(": ");
+    return text.starts_with("qemu-system-") && colon != StringRef::npos &&
+           !text.take_front(colon).contains(' ');
+  }
+  static LineVerdict other(StringRef text) {
+    if (text.starts_with("#"))
+      return LineVerdict::ignored("comment");
+    if (text == "EOF" || text == "QEOF" || text == "END")
+      return LineVerdict::ignored("end of the here-document");
+    if (isMessage(text))
+      return LineVerdict::ignored("QEMU's messages");
+    StringRef name = text.take_until([](char c) { return c == ' '; });
+    bool lower = all_of(name, [](char c) { return islower(uint8_t(c)) || isdigit(uint8_t(c)) || c == '_'; });
+    if (lower && name.contains('_') && name.size() < text.size())
+      return LineVerdict::ignored("QEMU's trace events");
+    return LineVerdict::notUnderstood(1, "neither a command nor a reply of qtest");
+  }
+
+  //===- Commands
+  //------------------------------------------------------------------------------------------===//
+
+  LineVerdict execute(StringRef text, unsigned column, ImportOutput &out) {
+    Operation next;
+    Scanner s(text);
+    StringRef verb = s.word();
+    const char *why =
+        text.contains("  ") ? "two blanks in a row: QEMU would abort" : parse(verb, s, text, next, out);
+    if (why)
+      return LineVerdict::notUnderstood(column + s.column() - 1, why);
+    flush(out);
+    next.packet.device = device;
+    next.packet.issueTime = out.time();
+    held = std::move(next);
+    return LineVerdict::imported();
+  }
+
+  static unsigned widthOf(char suffix) {
+    return suffix == 'b' ? 1 : suffix == 'w' ? 2 : suffix == 'l' ? 4 : 8;
+  }
+
+  /// Null, or why not.
+  const char *parse(StringRef verb, Scanner &s, StringRef text, Operation &op, ImportOutput &out) {
+    uint64_t address, value = 0;
+    bool ports = verb.starts_with("in") || verb.starts_with("out");
+    if (verb == "clock_step" || verb == "clock_set" || verb == "endianness" || verb.contains("irq")) {
+      if (verb.contains("irq") || verb == "clock_set")
+        if (!s.eat(' ') || s.atEnd())
+          return "an argument is missing: QEMU would abort";
+      op.marker = text.take_front(256).str();
+      return nullptr;
+    }
+    if (!s.eat(' ') || !s.cNumber(address))
+      return "the address is missing or no number: QEMU would abort";
+    op.packet.address = address;
+    if (ports || verb.size() == 6 || (verb.size() == 5 && verb != "write")) {
+      op.reads = verb.starts_with("in") || verb.starts_with("read");
+      op.packet.kind = op.reads ? PacketKind::RegisterRead : PacketKind::RegisterWrite;
+    }
+    if (op.packet.kind == PacketKind::Tick || verb == "memset")
+      return block(verb, s, op);
+    if (ports && address > 0xffff)
+      return "the port is above 0xffff: QEMU would abort";
+    op.packet.width = uint8_t(widthOf(verb.back()));
+    op.packet.space = ports ? ioSpace : physicalSpace;
+    if (!op.reads) {
+      if (!s.eat(' ') || !s.cNumber(value))
+        return "the value is missing or no number: QEMU would abort";
+      uint64_t fits = op.packet.width == 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * op.packet.width)) - 1;
+      if (value > fits)
+        out.warn("value-cut", "the value is wider than the access: QEMU takes its low bits");
+      op.packet.value = value & fits;
+    }
+    trailing(s, out);
+    return nullptr;
+  }
+
+  const char *block(StringRef verb, Scanner &s, Operation &op) {
+    uint64_t length, value;
+    if (!s.eat(' ') || !s.cNumber(length))
+      return "the length is missing or no number: QEMU would abort";
+    if (length == 0 || length > maxBlockBytes)
+      return "the length is 0 (QEMU would abort) or above 64 MiB";
+    op.extra.length = length;
+    op.reads = verb == "read" || verb == "b64read";
+    op.packet.kind = op.reads ? PacketKind::MemoryRead : PacketKind::MemoryWrite;
+    if (op.reads)
+      return nullptr;
+    if (!s.eat(' '))
+      return "the data is missing: QEMU would abort";
+    if (verb == "memset") {
+      if (!s.cNumber(value))
+        return "the value is no number: QEMU would abort";
+      op.content.assign(1, uint8_t(value));
+      op.repeat = length;
+      return nullptr;
+    }
+    StringRef data = s.word();
+    if (verb == "b64write") {
+      std::vector<char> bytes;
+      if (Error error = decodeBase64(data, bytes)) {
+        consumeError(std::move(error)); // Said below, with the place.
+        return "the data is no base64";
+      }
+      if (bytes.size() != length)
+        return "the data has another length than it says: QEMU would write garbage";
+      op.content.assign(bytes.begin(), bytes.end());
+      return nullptr;
+    }
+    return data.consume_front("0x") && hexBytes(data, length, op.content)
+               ? nullptr
+               : "the data (0x…) is no hexadecimal";
+  }
+
+  /// Up to `length` bytes; what is missing is zero, and half a byte at the end is, as in QEMU.
+  static bool hexBytes(StringRef digits, uint64_t length, std::vector<uint8_t> &bytes) {
+    bytes.assign(length, 0);
+    for (uint64_t i = 0; i < length && 2 * i + 1 < digits.size(); ++i) {
+      unsigned high = hexDigitValue(digits[2 * i]), low = hexDigitValue(digits[2 * i + 1]);
+      if (high > 15 || low > 15)
+        return false;
+      bytes[i] = uint8_t(high << 4 | low);
+    }
+    return true;
+  }
+
+  void trailing(Scanner &s, ImportOutput &out) {
+    if (!s.atEnd())
+      out.warn("trailing-words", "words behind the command, which QEMU ignores");
+  }
+
+  //===- Replies
+  //-------------------------------------------------------------------------------------------===//
+
+  LineVerdict answer(StringRef text, unsigned column, ImportOutput &out) {
+    Scanner s(text);
+    uint64_t number;
+    if (s.eat("IRQ ")) {
+      bool raise = s.eat("raise "), lower = !raise && s.eat("lower ");
+      if ((!raise && !lower) || !s.decimal(number))
+        return LineVerdict::notUnderstood(column + s.column() - 1, "IRQ raise N or IRQ lower N is wanted");
+      if (lower)
+        return LineVerdict::ignored("interrupts lowered");
+      if (!started)
+        start(out, "untimed");
+      Packet packet;
+      packet.kind = PacketKind::Interrupt;
+      packet.device = device;
+      packet.address = number;
+      PacketExtra extra;
+      extra.count = 1;
+      extra.deadline = waitNs;
+      out.append(packet, extra);
+      return LineVerdict::imported();
+    }
+    if (held && !script) {
+      const char *why = complete(text, *held, out);
+      if (why)
+        return LineVerdict::notUnderstood(column, why);
+      write(*held, out);
+      held.reset();
+      answered = true;
+      lastReply = text.take_front(256).str();
+      return LineVerdict::imported();
+    }
+    if (script) { // All commands first, then all replies.
+      flush(out);
+      if (!unanswered.empty())
+        return lateAnswer(text, column, out);
+    }
+    if (answered && text.take_front(256) == lastReply)
+      return LineVerdict::ignored("replies printed twice");
+    return LineVerdict::notUnderstood(column, "a reply to no command");
+  }
+
+  LineVerdict lateAnswer(StringRef text, unsigned column, ImportOutput &out) {
+    uint64_t ordinal = unanswered.front().ordinal;
+    Scanner s(text);
+    Packet packet;
+    packet.kind = PacketKind::LateCompletion;
+    packet.device = device;
+    bool refused = !s.eat("OK");
+    if (refused)
+      out.warn("refused", "QEMU refused a command");
+    else if (ordinal != noLink && (!s.eat(" 0x") || !s.hexDigits(packet.value)))
+      return LineVerdict::notUnderstood(column + s.column() - 1,
+                                        "the value that was read is wanted (OK 0x…)");
+    unanswered.pop_front();
+    lastReply = text.take_front(256).str();
+    answered = true;
+    if (ordinal == noLink)
+      return LineVerdict::ignored("replies that say no more than OK");
+    packet.completion = refused ? Completion::Failed : Completion::Done;
+    PacketExtra extra;
+    extra.link = ordinal;
+    out.append(packet, extra);
+    return LineVerdict::imported();
+  }
+
+  /// Puts the reply into the operation; null, or why not.
+  static const char *complete(StringRef reply, Operation &op, ImportOutput &out) {
+    Scanner s(reply);
+    op.packet.completion = Completion::Done;
+    op.packet.completeTime = out.time();
+    if (!s.eat("OK")) {
+      op.packet.completion = Completion::Failed;
+      out.warn("refused", "QEMU refused a command");
+      return nullptr;
+    }
+    if (!op.reads)
+      return nullptr;
+    if (op.packet.kind == PacketKind::RegisterRead) {
+      if (!s.eat(" 0x") || !s.hexDigits(op.packet.value))
+        return "the value that was read is wanted (OK 0x…)";
+      return op.packet.width < 8 && op.packet.value >> (8 * op.packet.width)
+                 ? "the value is wider than the access"
+                 : nullptr;
+    }
+    StringRef data = s.rest();
+    if (data.consume_front(" 0x"))
+      return data.size() == 2 * op.extra.length && hexBytes(data, op.extra.length, op.content)
+                 ? nullptr
+                 : "the reply has another length than was asked for";
+    std::vector<char> bytes;
+    if (!data.consume_front(" "))
+      return "the content that was read is wanted";
+    if (Error error = decodeBase64(data, bytes)) {
+      consumeError(std::move(error)); // Said with its place by the caller.
+      return "the content is neither hexadecimal nor base64";
+    }
+    op.content.assign(bytes.begin(), bytes.end());
+    return bytes.size() == op.extra.length ? nullptr : "the reply has another length than was asked for";
+  }
+
+  /// A command that got no reply.
+  void flush(ImportOutput &out) {
+    if (!held)
+      return;
+    Operation op = std::move(*held);
+    held.reset();
+    if (!answered)
+      script = true;
+    // In a script nobody knows what is read; in a log, this is what QEMU never came back from.
+    bool pending = (op.reads || answered) && op.marker.empty();
+    op.packet.completion = pending ? Completion::Pending : Completion::Done;
+    uint64_t ordinal = write(op, out);
+    if (script && unanswered.size() < maxUnanswered)
+      unanswered.push_back({op.packet.kind == PacketKind::RegisterRead ? ordinal : noLink});
+  }
+
+  uint64_t write(Operation &op, ImportOutput &out) {
+    if (!op.marker.empty()) {
+      out.marker(op.marker, device);
+      return noLink;
+    }
+    if (op.repeat) {
+      uint64_t left = op.repeat, first = noLink;
+      uint8_t value = op.content.front();
+      for (uint64_t done = 0; left; left -= op.extra.length, done += op.extra.length) {
+        op.extra.length = std::min(left, pieceBytes);
+        op.content.assign(op.extra.length, value);
+        uint64_t ordinal = out.append(op.packet, op.extra, op.content);
+        first = std::min(first, ordinal);
+        op.packet.address += op.extra.length;
+      }
+      return first;
+    }
+    if (!op.content.empty())
+      return out.append(op.packet, op.extra, op.content);
+    if (op.packet.kind == PacketKind::MemoryRead)
+      op.packet.flags |= NotCaptured;
+    return out.append(op.packet, op.extra);
+  }
+
+  uint64_t waitNs;
+  std::string machine; ///< Its command line.
+  bool inMachine = false, started = false;
+  bool script = false;   ///< The first command had no reply before the second came.
+  bool answered = false; ///< A reply was seen.
+  uint16_t device = 0, ioSpace = 0, physicalSpace = 0;
+  std::optional<Operation> held;
+  std::deque<Unanswered> unanswered;
+  std::string lastReply;
+};
+
+unsigned recognise(StringRef head) {
+  static constexpr StringRef verbs[] = {
+      "outb ",          "outw ",       "outl ",     "inb ",     "inw ",    "inl ",       "writeb ",
+      "writew ",        "writel ",     "writeq ",   "readb ",   "readw ",  "readl ",     "readq ",
+      "write 0x",       "read 0x",     "b64write ", "b64read ", "memset ", "clock_step", "clock_set ",
+      "irq_intercept_", "set_irq_in ", "[R +",      "[S +",     "[I "};
+  auto matches = [](StringRef line) {
+    return any_of(verbs, [&](StringRef verb) { return line.starts_with(verb); });
+  };
+  unsigned share = shareOfLines(head, matches, [](StringRef line) {
+    return line.starts_with("OK") || line.starts_with("#") || line.contains("qemu-system-");
+  });
+  return share;
+}
+
+} // namespace
+
+const ImporterKind qtestKind = {"qtest",
+                                "QEMU qtest: scripts, logs, bug reports",
+                                "what DMA of the devices moved",
+                                false,
+                                recognise,
+                                [](const ImporterSettings &settings) -> Expected<std::unique_ptr<Importer>> {
+                                  if (!settings.qemuArgs.empty())
+                                    if (Expected<QemuCommand> parsed = parseQemuCommand(settings.qemuArgs);
+                                        !parsed)
+                                      return parsed.takeError();
+                                  return std::make_unique<Qtest>(settings);
+                                }};
+
+} // namespace tapeback
