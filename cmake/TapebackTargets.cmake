@@ -148,6 +148,8 @@ function(tapeback_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   tapeback_configure_test(${name})
+  # Uses open(2), a name that several test programs have for themselves.
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/RunProgram.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} tapeback_testmain)
   target_compile_definitions(${name} PRIVATE
     TAPEBACK_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TAPEBACK_BINARY_DIR="${CMAKE_BINARY_DIR}")

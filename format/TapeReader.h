@@ -94,7 +94,7 @@ struct RecoverReport {
 };
 struct RecoverOptions {
   bool syncOnFinish = true; ///< As WriterOptions::syncOnFinish.
-  TapeProgress progress;
+  TapeProgress progress = {};
 };
 llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef out,
                                           RecoverOptions options = {});

@@ -16,7 +16,7 @@ struct TrimOptions {
     Prefix,   ///< By everything before the range.
   } start = Start::Auto;
   WriterOptions writer;
-  TapeProgress progress; ///< In packets written.
+  TapeProgress progress = {}; ///< In packets written.
 };
 
 struct TrimReport {
