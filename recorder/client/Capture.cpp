@@ -251,4 +251,21 @@ void Capture::recheck(tb_device &owner, const Transfer &transfer) {
   shrink();
 }
 
+void Capture::recheckSource(tb_device &owner, const Transfer &transfer) {
+  uint64_t bytes = 0;
+  const Rows pieces = transfer.rows.pieces();
+  const uint8_t *content = shadow.covers(pieces) ? gather(owner, pieces, bytes) : nullptr;
+  bool changed = false;
+  for (uint64_t r = 0; content && r < pieces.count && (r + 1) * pieces.bytes <= bytes && !changed; ++r)
+    changed =
+        shadow.contradicts(pieces.address + r * pieces.stride, content + r * pieces.bytes, pieces.bytes);
+  if (changed) {
+    ring::Record record = rowsRecord(owner, PacketKind::MemoryWrite, pieces);
+    record.origin = uint8_t(Origin::Recorder);
+    event(record, content, bytes);
+    shadow.forget(pieces); // A replay does not have it: captured anew when it is handed over again.
+  }
+  shrink();
+}
+
 } // namespace tapeback::client

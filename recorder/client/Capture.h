@@ -61,6 +61,10 @@ public:
   bool complete(tb_device &owner, const Transfer &transfer);
   /// The same once more. Call only for ranges that complete() could tell and that nobody has had since.
   void recheck(tb_device &owner, const Transfer &transfer);
+  /// What a transfer to the device read was the device's until now: records it, as evidence, if the host's
+  /// content is not what it was (a store after the doorbell, of which nobody knows whether the device saw
+  /// it).
+  void recheckSource(tb_device &owner, const Transfer &transfer);
   void clear();
 
 private:

@@ -186,6 +186,18 @@ bool MemoryShadow::knows(uint64_t address, const uint8_t *content, uint64_t byte
   return known == bytes;
 }
 
+bool MemoryShadow::contradicts(uint64_t address, const uint8_t *content, uint64_t bytes) const {
+  bool found = false;
+  visit(address, bytes, [&](const uint8_t *there, const uint8_t *state, uint64_t offset, uint64_t size) {
+    if (memcmp(there, content + offset, size) == 0)
+      return true;
+    for (uint64_t i = 0; i < size && !found; ++i)
+      found = state[i] == 0 && there[i] != content[offset + i];
+    return !found;
+  });
+  return found;
+}
+
 void MemoryShadow::learn(uint64_t address, const uint8_t *content, uint64_t bytes) {
   visit(address, bytes, [&](uint8_t *there, uint8_t *state, uint64_t offset, uint64_t size) {
     memcpy(there, content + offset, size);

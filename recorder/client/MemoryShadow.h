@@ -39,6 +39,9 @@ public:
   /// `content` is what lies at [address, address + bytes) of the device's memory now. True if the tape has it
   /// there; owned bytes are never known.
   bool knows(uint64_t address, const uint8_t *content, uint64_t bytes) const;
+  /// True if the tape has something else at one of its bytes: somebody stored there unseen. Of bytes that are
+  /// owned or not known nothing can be said.
+  bool contradicts(uint64_t address, const uint8_t *content, uint64_t bytes) const;
   /// The tape has it from now on. Owned bytes stay unknown.
   void learn(uint64_t address, const uint8_t *content, uint64_t bytes);
   void forget(const Rows &rows);

@@ -325,8 +325,11 @@ void Queues::completeUpTo(tb_device &owner, Queue &queue, uint64_t entries) {
     Work work = queue.works.front();
     queue.works.pop();
     --remembered;
-    if (!work.transfer.done)
-      finish(owner, queue, work.transfer);
+    if (work.transfer.done)
+      continue;
+    finish(owner, queue, work.transfer);
+    if (work.transfer.toDevice)
+      (void)handedBack.push(work.transfer); // Without memory it is not looked at again.
   }
   while (queue.fences.size() && queue.fences.front().entry < entries) {
     Fence fence = queue.fences.front();
@@ -339,6 +342,10 @@ void Queues::completeUpTo(tb_device &owner, Queue &queue, uint64_t entries) {
     queue.oldest += entries - queue.completed;
     queue.completed = entries;
   }
+  // Behind the completions, which a window ends with.
+  for (const Transfer &transfer : handedBack)
+    capture.recheckSource(owner, transfer);
+  handedBack.clear();
 }
 
 void Queues::sawHead(tb_device &owner, uint32_t index, uint64_t size, uint64_t value) {

@@ -85,7 +85,8 @@ private:
   const capture::Table *table = nullptr;
   uint32_t first = 0, count = 0; ///< Of the table's queues.
   Queue *queues = nullptr;
-  uint64_t remembered = 0; ///< Works in all queues.
+  uint64_t remembered = 0;    ///< Works in all queues.
+  Array<Transfer> handedBack; ///< Read by the device, and done with.
   Capture capture;
 };
 

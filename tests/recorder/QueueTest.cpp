@@ -184,6 +184,18 @@ TEST_CASE("what was completed is looked at once more; a late store shows") {
   CHECK(r.replay() == "match");
 }
 
+TEST_CASE("a store into what the device was given shows when it is given back, as evidence") {
+  Recorded r("afterwards");
+  CHECK(r.texts(K::MemoryWrite).front() == "0+128/2:128");
+  std::vector<size_t> writes = r.find(K::MemoryWrite);
+  REQUIRE(writes.size() == 3);
+  CHECK(r.text(writes[1]) == "0+128/2:128 recorder");
+  CHECK(r.tape->payload(writes[1])[64 + 2] == char(uint8_t(7 + 130 * 7) ^ 1));
+  // Behind both completions; and it is captured when it is handed over again.
+  CHECK(writes[1] == r.find(K::DmaCompletion)[1] + 1);
+  CHECK(r.texts(K::MemoryWrite, "again") == Texts{"0+128/2:128"});
+}
+
 TEST_CASE("failing commands: memory that is not there is not captured, and the rest goes on") {
   Recorded r("resume");
   CHECK(r.find(K::Submit).size() == 3);

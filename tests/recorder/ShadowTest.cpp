@@ -193,7 +193,10 @@ TEST_CASE("against a byte at a time") {
           known &= oracle[at + i].known && oracle[at + i].owners == 0;
         }
         CHECK(shadow.knows(0x4000 + at, content.data(), length) == known);
+        CHECK(!shadow.contradicts(0x4000 + at, content.data(), length));
         content[length / 2] ^= 1;
+        const Byte &byte = oracle[at + length / 2];
+        CHECK(shadow.contradicts(0x4000 + at, content.data(), length) == (byte.known && !byte.owners));
         CHECK(!shadow.knows(0x4000 + at, content.data(), length));
       }
       }

@@ -233,6 +233,23 @@ static void stray(void) {
   finish(0);
 }
 
+/* A store after the doorbell into what the device was given. */
+static void afterwards(void) {
+  fill(0, 256, 7);
+  put(MINNOW_CONTROL, 0); /* So that it is certain that the device comes later. */
+  push(0, minnow_dma(MINNOW_DMA_LOAD, memory, 0, 64, 2, 128, 64));
+  push(0, minnow_dma(MINNOW_DMA_LOAD, memory + 4096, 128, 64, 1, 0, 0));
+  pushFence(0);
+  ring(0);
+  bytes[100] ^= 1; /* In the gap: nobody's. */
+  bytes[130] ^= 1;
+  put(MINNOW_CONTROL, MINNOW_CONTROL_ENABLE);
+  await(0);
+  MUST(tb_mark(device, "again") == TB_OK);
+  push(0, minnow_dma(MINNOW_DMA_LOAD, memory, 0, 64, 2, 128, 64));
+  finish(0);
+}
+
 /* A failing command is skipped by RESUME; what is behind it is done. */
 static void resume(void) {
   push(0, minnow_make(0x7f, 0));
@@ -293,9 +310,9 @@ static void hostile(void) {
 static const struct {
   const char *name;
   void (*run)(void);
-} scenarios[] = {{"rows", rows},     {"owned", owned},    {"chain", chain},          {"progress", progress},
-                 {"wrap", wrap},     {"resets", resets},  {"same-fence", sameFence}, {"stray", stray},
-                 {"resume", resume}, {"hostile", hostile}};
+} scenarios[] = {{"rows", rows},     {"owned", owned},     {"chain", chain},          {"progress", progress},
+                 {"wrap", wrap},     {"resets", resets},   {"same-fence", sameFence}, {"stray", stray},
+                 {"resume", resume}, {"hostile", hostile}, {"afterwards", afterwards}};
 
 int main(int count, char **arguments) {
   for (size_t i = 0; count == 2 && i < sizeof(scenarios) / sizeof(scenarios[0]); ++i)
