@@ -3,6 +3,7 @@
 // follows from how the workload was made (programs/MinnowErrata.cpp), not from the tools.
 #include "format/TapeReader.h"
 #include "format/Text.h"
+#include "hal/minnow/driver/Commands.h"
 #include "tests/support/RunProgram.h"
 #include "tests/support/Skip.h"
 #include <doctest/doctest.h>
@@ -84,7 +85,7 @@ MarkedPackets packetsOf(TapeReader &tape, llvm::StringRef name, uint64_t occurre
   return found;
 }
 
-constexpr unsigned hitOperation = 5, lateBy = 150;
+constexpr unsigned hitOperation = 5, lateBy = 100;
 
 struct ErratumCase {
   const char *name, *options;
@@ -208,6 +209,110 @@ TEST_CASE("each erratum diverges, and bisect names the operation in which it act
   }
 }
 
+namespace {
+
+struct TapePacket {
+  Packet packet;
+  PacketExtra extra;
+};
+std::vector<TapePacket> allPackets(TapeReader &tape) {
+  std::vector<TapePacket> all;
+  PacketBatch batch;
+  for (uint64_t at = 0; at < tape.summary().packets; at += batch.packets.size()) {
+    llvm::Error error = tape.readBlockFrom(at, batch);
+    REQUIRE(!error);
+    for (const Packet &packet : batch.packets)
+      all.push_back({packet, batch.extra(packet)});
+  }
+  return all;
+}
+
+/// The write that hands over the entry that packet `at` belongs to.
+uint64_t doorbellBehind(const std::vector<TapePacket> &packets, uint64_t at) {
+  uint64_t queue = 0;
+  for (uint64_t back = at;; --back)
+    if (packets[back].packet.kind == PacketKind::Submit) {
+      queue = packets[back].packet.value;
+      break;
+    }
+  for (; at < packets.size(); ++at)
+    if (packets[at].packet.kind == PacketKind::RegisterWrite &&
+        packets[at].packet.address == MINNOW_QUEUE + MINNOW_QUEUE_STRIDE * queue + MINNOW_Q_DOORBELL)
+      return at;
+  FAIL("no doorbell");
+  return 0;
+}
+
+/// By ERRATA.md: the first load of which a burst, counted from its row's start, is split by a page.
+uint64_t firstSplitLoad(const std::vector<TapePacket> &packets) {
+  for (uint64_t at = 0; at < packets.size(); ++at) {
+    const auto &[packet, extra] = packets[at];
+    if (packet.kind != PacketKind::DmaDescriptor || !(packet.flags & TransferToDevice))
+      continue;
+    uint64_t rows = std::max<uint64_t>(1, extra.count), bytes = extra.length / rows;
+    for (uint64_t row = 0; row < rows; ++row)
+      for (uint64_t burst = 0; burst < bytes; burst += 64) {
+        uint64_t first = packet.address + row * extra.expected + burst;
+        uint64_t last = first + std::min<uint64_t>(64, bytes - burst) - 1;
+        if (first / 4096 != last / 4096)
+          return doorbellBehind(packets, at);
+      }
+  }
+  return 0;
+}
+
+uint64_t firstChain(TapeReader &tape, const std::vector<TapePacket> &packets) {
+  for (uint64_t at = 0; at < packets.size(); ++at) {
+    if (packets[at].packet.kind != PacketKind::Submit)
+      continue;
+    llvm::Expected<llvm::ArrayRef<uint8_t>> entry = tape.blob(packets[at].extra.payload);
+    REQUIRE(bool(entry));
+    if (entry->front() == MINNOW_DMA_CHAIN)
+      return doorbellBehind(packets, at);
+  }
+  return 0;
+}
+
+/// The last one: at the first there is nothing to be left unreset.
+uint64_t lastSoftReset(const std::vector<TapePacket> &packets) {
+  for (uint64_t at = packets.size(); at-- > 0;)
+    if (packets[at].packet.kind == PacketKind::RegisterWrite &&
+        packets[at].packet.address == MINNOW_CONTROL &&
+        (packets[at].packet.value & MINNOW_CONTROL_SOFT_RESET))
+      return at;
+  return 0;
+}
+
+} // namespace
+
+TEST_CASE("in a network, too, the packet is named in which an erratum acts") {
+  RTL_OR_SKIP();
+  for (const std::string erratum : {"dma-4k-last-beat", "chain-prefetch", "reset-head"}) {
+    CAPTURE(erratum);
+    std::string bad = "rtl:minnow?errata=" + erratum;
+    std::string path = record(bad, {buildProgram("minnow-run"), "--net", "ad"}, "net-" + erratum);
+    auto tape = TapeReader::open(path);
+    REQUIRE(bool(tape));
+    std::vector<TapePacket> packets = allPackets(**tape);
+    uint64_t guilty = erratum == "dma-4k-last-beat" ? firstSplitLoad(packets)
+                      : erratum == "chain-prefetch" ? firstChain(**tape, packets)
+                                                    : lastSoftReset(packets);
+    REQUIRE(guilty);
+    RunResult replay = runTapeback({"replay", path, "--target", "model:minnow", "--json"});
+    REQUIRE_MESSAGE(replay.exited(1), replay);
+    RunResult bisect =
+        runTapeback({"bisect", path, "--good", "model:minnow", "--bad", bad, "--probe", "deep", "--json"});
+    REQUIRE_MESSAGE(bisect.exited(1), bisect);
+    llvm::json::Object output = parseOutput(bisect);
+    const llvm::json::Object *place = output.getObject("first_divergence");
+    REQUIRE(place);
+    CHECK_MESSAGE(place->getInteger("packet").value_or(-1) == int64_t(guilty), bisect.out);
+    const llvm::json::Object *observed = output.getObject("first_observed");
+    REQUIRE(observed);
+    CHECK(observed->getInteger("packet").value_or(0) > int64_t(guilty));
+  }
+}
+
 TEST_CASE("without the erratum there is nothing to find, and without traces no waveform") {
   std::string path =
       record("model:minnow", {buildProgram("tests/minnow-errata"), "requant-wrap", "--late", "10"}, "sound");
@@ -216,4 +321,19 @@ TEST_CASE("without the erratum there is nothing to find, and without traces no w
                    "model:minnow?access-time=300&memory-latency=90", "--probe", "deep", "--json"});
   REQUIRE_MESSAGE(same.exited(0), same);
   CHECK(parseOutput(same).getObject("first_divergence") == nullptr);
+
+  // Another device altogether, and neither it nor the model has waveforms.
+  std::string wave = scratch().file("none.fst");
+  RunResult none =
+      runTapeback({"bisect", path, "--good", "model:minnow", "--bad", "model:edu", "--wave", wave, "--json"});
+  REQUIRE_MESSAGE(none.exited(1), none);
+  llvm::json::Object output = parseOutput(none);
+  const llvm::json::Object *written = output.getObject("wave");
+  REQUIRE(written);
+  CHECK(written->get("file")->kind() == llvm::json::Value::Null);
+  CHECK(string(*written, "reason") == "neither endpoint has traces");
+  CHECK(!std::ifstream(wave));
+  RunResult nowhere = runTapeback({"bisect", path, "--good", "model:minnow", "--bad", "model:edu", "--wave",
+                                   scratch().file("no/such/folder/x.fst"), "--json"});
+  CHECK_MESSAGE(nowhere.exited(2), nowhere);
 }

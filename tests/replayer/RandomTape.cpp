@@ -52,6 +52,35 @@ private:
   llvm::ArrayRef<uint8_t> bytes;
 };
 
+/// The toy, told to be a device with a queue: hostile entries, fences, rings and ports.
+std::string describedWithQueue() {
+  return std::string(toy::description) + R"(
+layouts:
+  - name: entry
+    size: 16
+    opcode: {offset: 0, width: 1}
+    forms:
+      - name: MOVE
+        opcode: 1
+        fields:
+          - {name: buffer, offset: 2, width: 2}
+          - {name: bytes, offset: 4, width: 2}
+          - {name: host, offset: 8, width: 8, address: true}
+        transfers:
+          - {direction: to-device, host-address: host, row-bytes: bytes, device-address: buffer, window: buffer}
+      - name: FENCE
+        opcode: 2
+        fields:
+          - {name: value, offset: 4}
+          - {name: host, offset: 8, width: 8, address: true}
+        fence: {address: host, value: value}
+queues:
+  - {name: q, base: SRC, size: COUNT, head: NOISE, doorbell: SCRATCH, done: EXACT, rewind: [COUNT], layout: entry}
+idle: [{register: STATUS, mask: 0x1, value: 0x0}]
+resets: [{register: WIDE, mask: 0xff, value: 0x5a}]
+)";
+}
+
 } // namespace
 
 std::unique_ptr<MemoryTape> tapeFromBytes(llvm::ArrayRef<uint8_t> input) {
@@ -62,7 +91,7 @@ std::unique_ptr<MemoryTape> tapeFromBytes(llvm::ArrayRef<uint8_t> input) {
   DeviceRecord record;
   record.alias = "toy";
   if (shape & 1)
-    record.description = toy::description;
+    record.description = shape & 0x10 ? describedWithQueue() : toy::description;
   tape->theDevices.push_back(record);
   tape->theSpaces.push_back("bar0");
   tape->blockPackets = 1 + (shape >> 4);

@@ -5,6 +5,8 @@
 #include "tools/Progress.h"
 #include "tools/Verb.h"
 #include "tools/verbs/DivergenceReport.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 using namespace llvm;
 
@@ -199,6 +201,18 @@ Error checkArguments(StringRef probe, unsigned runs) {
   return Error::success();
 }
 
+/// Before the work, not after it.
+Error checkWave(StringRef file) {
+  if (file.empty())
+    return Error::success();
+  StringRef folder = sys::path::parent_path(file);
+  if (sys::fs::is_directory(file) ||
+      sys::fs::access(folder.empty() ? "." : folder, sys::fs::AccessMode::Write))
+    return failUsage("cannot-write", "a waveform cannot be written there", file.str(),
+                     "name a file in a folder that exists and may be written to");
+  return Error::success();
+}
+
 struct BisectArguments {
   std::string tape;
   std::vector<std::string> good, bad, descriptions;
@@ -300,6 +314,8 @@ int runBisect(ArrayRef<const char *> args) {
     return *exit;
   Report report("bisect", line.json());
   if (Error error = checkArguments(probe, runs))
+    return report.fail(std::move(error));
+  if (Error error = checkWave(wave))
     return report.fail(std::move(error));
   BisectArguments arguments;
   arguments.tape = tape;
