@@ -95,14 +95,17 @@ void AxiPort::emit(bool write, const Request &request, uint64_t beat, const Wire
   auto byteAt = [&](uint64_t lane) -> uint8_t {
     return data && lane / 8 < data->words.size() ? uint8_t(data->words[lane / 8] >> (8 * (lane % 8))) : 0;
   };
-  bool content = completion == Completion::Done;
+  bool content = completion == Completion::Done, missing = !content;
   if (content && write && data->unknown) {
     out.warn("unknown-data", "data with bits that are x or z was written: it is not captured");
     return out.loss(LossCause::Source, 1);
   }
   if (content && (!data || data->unknown)) {
     out.warn("unknown-data", "data with bits that are x or z was read: its value is not captured");
-    completion = Completion::Pending; // Happened, and there is nothing to compare with.
+    // Happened, and there is nothing to compare with.
+    missing = true;
+    if (request.size <= 8)
+      completion = Completion::Pending;
   }
   // The part of the bus that this beat uses, up to the end of its container.
   uint64_t from = address, to = address - address % request.size + request.size;
@@ -120,7 +123,7 @@ void AxiPort::emit(bool write, const Request &request, uint64_t beat, const Wire
       packet.kind = write ? PacketKind::MemoryWrite : PacketKind::MemoryRead;
       PacketExtra extra;
       extra.length = length;
-      if (completion == Completion::Done) {
+      if (!missing) {
         out.append(packet, extra, bytes);
       } else {
         packet.flags = NotCaptured;
@@ -210,9 +213,9 @@ void AxiPort::edge(ArrayRef<WireValue> values, uint64_t time, ImportOutput &out,
   bool answers = wires[unsigned(AxiWire::BValid)] >= 0 && wires[unsigned(AxiWire::BReady)] >= 0;
   if (!(ar || r || aw || w || b))
     return;
+  out.at(time);
   if (!begin(out, space))
     return out.warn("too-many-ports", "too many devices");
-  out.at(time);
   if (r)
     readBeat(values, time, out);
   if (ar) {

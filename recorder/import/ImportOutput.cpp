@@ -94,7 +94,7 @@ void ImportOutput::write(Packet packet, const PacketExtra &extra) {
     return;
   packet.origin = Origin::Imported;
   packet.clock = clockId;
-  if (!packet.issueTime)
+  if (!packet.issueTime && !packet.completeTime)
     packet.issueTime = now;
   if (packet.completion == Completion::Pending)
     packet.completeTime = 0;
@@ -126,7 +126,8 @@ uint64_t ImportOutput::append(Packet packet, PacketExtra extra, ArrayRef<uint8_t
     return tape.packetCount();
   }
   extra.payload = *id;
-  if (!extra.length && packet.kind != PacketKind::Oracle)
+  bool memory = packet.kind == PacketKind::MemoryRead || packet.kind == PacketKind::MemoryWrite;
+  if (!extra.length && memory) // Elsewhere the content is a name.
     extra.length = content.size();
   return append(packet, extra);
 }

@@ -45,10 +45,10 @@ public:
                                  const std::map<std::string, std::string> &identity = {});
   std::optional<uint16_t> space(llvm::StringRef name);
 
-  /// Appends and returns the packet's ordinal. Stamps are filled in where they are zero: issue with at()'s
-  /// time, completion likewise unless it is pending.
+  /// Appends and returns the packet's ordinal. Without stamps it gets at()'s time; its completion, if it has
+  /// none and is not pending, that of its issue.
   uint64_t append(Packet packet, const PacketExtra &extra = {});
-  /// The same with a content; the length is filled in if it is zero.
+  /// The same with a content (or a name); the length of memory is filled in if it is zero.
   uint64_t append(Packet packet, PacketExtra extra, llvm::ArrayRef<uint8_t> content);
   uint64_t append(Packet packet, PacketExtra extra, llvm::StringRef content) {
     return append(packet, extra, llvm::ArrayRef(content.bytes_begin(), content.size()));

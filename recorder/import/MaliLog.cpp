@@ -28,10 +28,12 @@ public:
       return LineVerdict::notUnderstood(s, "an access needs its offset (0x…)");
     if (!s.hexDigits(value) || value > 0xffffffff || !s.atEnd())
       return LineVerdict::notUnderstood(s, "a value is at most eight hexadecimal digits");
-    if (out.time() + delta * 1000 < out.time())
+    uint64_t now = out.time() + delta * 1000;
+    if (now < out.time())
       return LineVerdict::notUnderstood(1, "the times add up to more than 64 bits");
     if (!started) {
       out.clock("log");
+      out.at(delta * 1000);
       device = out.device("gpu");
       space = out.space(spaceName);
       started = true;
@@ -43,7 +45,7 @@ public:
     packet.width = 4;
     packet.address = offset;
     packet.value = value;
-    out.at(out.time() + delta * 1000);
+    out.at(now);
     out.append(packet);
     return LineVerdict::imported();
   }

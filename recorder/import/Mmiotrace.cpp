@@ -91,10 +91,10 @@ private:
     packet.address = address;
     packet.value = value;
     packet.width = uint8_t(width);
+    out.at(time);
     if (!place(packet, out))
       return LineVerdict::notUnderstood(s, "too many devices");
     noteSpacing(out);
-    out.at(time);
     out.append(packet);
     return LineVerdict::imported();
   }

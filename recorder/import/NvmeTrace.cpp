@@ -34,25 +34,8 @@ public:
       }
       return LineVerdict::notUnderstood(s, "[LOST N EVENTS] is wanted");
     }
-    // The task's name may hold anything; "[CPU]" is the first thing to hold on to.
-    size_t bracket = line.text.find(" [");
-    for (; bracket != StringRef::npos; bracket = line.text.find(" [", bracket + 1)) {
-      Scanner t(line.text.drop_front(bracket));
-      t.eat(" [");
-      if (t.decimal(number) && t.eat(']') && t.blanks()) {
-        s = Scanner(line.text);
-        s.eat(line.text.take_front(line.text.size() - t.rest().size()));
-        break;
-      }
-    }
-    if (bracket == StringRef::npos)
-      return LineVerdict::notUnderstood(1, "TASK-PID [CPU] is wanted");
-    if (unsigned(s.peek() - '0') > 9 || s.rest().take_until([](char c) { return c == ' '; }).ends_with(".")) {
-      s.word(); // Interrupt and preemption flags.
-      s.blanks();
-    }
-    if (!s.seconds(time) || !s.eat(": "))
-      return LineVerdict::notUnderstood(s, "the time is wanted");
+    if (!findEvent(line.text, s, time))
+      return LineVerdict::notUnderstood(1, "TASK-PID [CPU] FLAGS TIME: is wanted");
     bool setup = s.eat("nvme_setup_cmd: "), complete = !setup && s.eat("nvme_complete_rq: ");
     bool queue = !setup && !complete && s.eat("nvme_sq: ");
     if (!setup && !complete && !queue) {
@@ -72,12 +55,13 @@ public:
     if (!s.eat("qid=") || !s.decimal(qid) || qid > 0xffff || !s.eat(", "))
       return LineVerdict::notUnderstood(s, "qid= is wanted");
     start(out);
+    out.at(time);
     std::optional<uint16_t> device = out.device(alias);
     if (!device)
       return LineVerdict::notUnderstood(s, "too many devices");
     if (setup)
-      return command(s, out, time, *device, qid);
-    return complete ? completion(s, out, time, *device, qid) : heads(s, out, time, *device, qid);
+      return command(s, out, *device, qid);
+    return complete ? completion(s, out, *device, qid) : heads(s, out, *device, qid);
   }
 
 private:
@@ -94,9 +78,30 @@ private:
     started = true;
   }
 
+  /// Behind "[CPU] FLAGS TIME: ". The task's name in front may hold anything, brackets too.
+  static bool findEvent(StringRef line, Scanner &s, uint64_t &time) {
+    uint64_t cpu;
+    for (size_t at = line.find(" ["); at != StringRef::npos; at = line.find(" [", at + 1)) {
+      Scanner t(line);
+      t.eat(line.take_front(at + 2));
+      if (!t.decimal(cpu) || !t.eat(']') || !t.blanks())
+        continue;
+      Scanner flags = t;
+      if (!t.seconds(time) || !t.eat(": ")) {
+        t = flags;
+        t.word(); // Interrupt and preemption flags, which some kernels print.
+        if (!t.blanks() || !t.seconds(time) || !t.eat(": "))
+          continue;
+      }
+      s = t;
+      return true;
+    }
+    return false;
+  }
+
   static bool field(Scanner &s, StringRef name, uint64_t &value) { return s.eat(name) && s.cNumber(value); }
 
-  LineVerdict command(Scanner &s, ImportOutput &out, uint64_t time, uint16_t device, uint64_t qid) {
+  LineVerdict command(Scanner &s, ImportOutput &out, uint16_t device, uint64_t qid) {
     uint64_t cmdid, nsid, flags, meta;
     if (!field(s, "cmdid=", cmdid) || cmdid > 0xffff || !field(s, ", nsid=", nsid) ||
         !field(s, ", flags=", flags) || !field(s, ", meta=", meta))
@@ -106,7 +111,6 @@ private:
     if (!s.eat("cmd=(") || !s.rest().rtrim().ends_with(")"))
       return LineVerdict::notUnderstood(s, "cmd=(…) is wanted (is the line cut?)");
     StringRef text = s.rest().rtrim().drop_back().take_front(1024);
-    out.at(time);
     Packet span;
     span.kind = PacketKind::SpanBegin;
     span.device = device;
@@ -135,7 +139,7 @@ private:
     return LineVerdict::imported();
   }
 
-  LineVerdict completion(Scanner &s, ImportOutput &out, uint64_t time, uint16_t device, uint64_t qid) {
+  LineVerdict completion(Scanner &s, ImportOutput &out, uint16_t device, uint64_t qid) {
     uint64_t cmdid, result, retries, flags, status;
     if (!field(s, "cmdid=", cmdid) || cmdid > 0xffff || !field(s, ", res=", result) ||
         !field(s, ", retries=", retries) || !field(s, ", flags=", flags) || !field(s, ", status=", status) ||
@@ -144,7 +148,6 @@ private:
     s.blanks();
     if (!s.atEnd())
       return LineVerdict::notUnderstood(s, "there is something behind the end of the completion");
-    out.at(time);
     Packet packet;
     packet.kind = PacketKind::LateCompletion;
     packet.device = device;
@@ -165,11 +168,10 @@ private:
     return LineVerdict::imported();
   }
 
-  LineVerdict heads(Scanner &s, ImportOutput &out, uint64_t time, uint16_t device, uint64_t qid) {
+  LineVerdict heads(Scanner &s, ImportOutput &out, uint16_t device, uint64_t qid) {
     uint64_t head, tail;
     if (!field(s, "head=", head) || !field(s, ", tail=", tail))
       return LineVerdict::notUnderstood(s, "head=, tail= are wanted");
-    out.at(time);
     Packet packet;
     packet.kind = PacketKind::CounterSnapshot;
     packet.device = device;

@@ -84,9 +84,11 @@ constexpr StringRef hostKeys[] = {"file",     "filename", "host",   "hostbus", "
                                   "dumpdtb",  "kernel",   "initrd", "dtb",     "evdev",    "logfile",
                                   "pcap",     "mem-path", "socket"};
 
-bool isHostKey(StringRef key) {
-  key = key.rsplit('.').second.empty() ? key : key.rsplit('.').second; // -global driver.key=value
-  return is_contained(hostKeys, key);
+bool opensSomething(StringRef key, StringRef content) {
+  StringRef last = key.rsplit('.').second; // -global DRIVER.KEY=VALUE
+  if (!last.empty())
+    key = last;
+  return key == "romfile" ? !content.empty() : is_contained(hostKeys, key);
 }
 
 Error checkKeys(StringRef option, StringRef value) {
@@ -101,7 +103,7 @@ Error checkKeys(StringRef option, StringRef value) {
   }
   for (StringRef part : parts) {
     auto [key, content] = part.split('=');
-    if (key == "romfile" ? !content.empty() : isHostKey(key))
+    if (opensSomething(key, content))
       return refuse(option + " with '" + key + "=' could open a file or a device");
   }
   return Error::success();

@@ -45,9 +45,9 @@ public:
     if (command || reply) {
       if (!s.seconds(time) || !s.eat("] "))
         return LineVerdict::notUnderstood(s, "the time of the log's line is wanted");
+      out.at(time);
       if (!started)
         start(out, "qtest-log");
-      out.at(time);
       text = s.rest();
     }
     if (reply || (!command && isReply(text)))
