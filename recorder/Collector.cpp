@@ -202,11 +202,10 @@ void Collector::open(const ring::Record &record, ArrayRef<uint8_t> payload) {
 
 void Collector::issue(Item item) {
   uint16_t thread = item.ring.packet.thread;
-  if (auto old = underway.find(thread); old != underway.end()) {
+  if (underway.find(thread)) {
     // Its completion is missing: lost, or the process was replaced by another.
-    Item lost = std::move(old->second);
+    Item lost = underway.take(thread);
     underwayBytes -= lost.payload.size();
-    underway.erase(old);
     putPending(lost);
   }
   if (phase == Phase::Before && item.ring.packet.kind == PacketKind::RegisterWrite &&
@@ -217,7 +216,7 @@ void Collector::issue(Item item) {
   releaseHeld();
   if (!underway.empty()) {
     item.ring.packet.flags |= Concurrent;
-    underway.begin()->second.ring.packet.flags |= Concurrent; // If there are more, they all are already.
+    underway.any().ring.packet.flags |= Concurrent; // If there are more, they all are already.
   }
   if (underwayBytes + item.payload.size() > maxUnderwayBytes) {
     item.payload.clear();
@@ -225,21 +224,20 @@ void Collector::issue(Item item) {
     item.ring.packet.flags = uint8_t((item.ring.packet.flags & ~Truncated) | NotCaptured);
   }
   underwayBytes += item.payload.size();
-  underway.emplace(thread, std::move(item));
+  underway.add(thread, std::move(item));
   lastWasMemoryWrite = false;
 }
 
 void Collector::complete(const ring::Record &record, ArrayRef<uint8_t> payload) {
-  auto it = underway.find(record.thread);
-  if (it == underway.end() || it->second.sequence != record.sequence)
+  const Item *found = underway.find(record.thread);
+  if (!found || found->sequence != record.sequence)
     return malformed();
-  RingPacket packet = it->second.ring;
+  RingPacket packet = found->ring;
   Device *device = opened(record.device);
   if (!device || device->number != packet.packet.device || !completePacket(packet, record, payload.size()))
     return malformed();
-  Item item = std::move(it->second);
+  Item item = underway.take(record.thread);
   underwayBytes -= item.payload.size();
-  underway.erase(it);
   item.ring = packet;
   if (packet.packet.kind == PacketKind::MemoryRead || packet.packet.kind == PacketKind::Acquire)
     item.payload.assign(payload.begin(), payload.end());
@@ -293,6 +291,8 @@ bool Collector::mayBelongToStart(const Item &item) const {
 }
 
 void Collector::releaseHeld() {
+  if (held.empty())
+    return;
   std::deque<Item> items;
   items.swap(held);
   heldBytes = 0;

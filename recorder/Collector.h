@@ -12,6 +12,7 @@
 #include "recorder/ContentCache.h"
 #include "recorder/OrdinalTable.h"
 #include "recorder/RingPacket.h"
+#include "recorder/Underway.h"
 #include "triggers/OracleSignature.h"
 #include "triggers/StartStop.h"
 #include <deque>
@@ -138,7 +139,7 @@ private:
   uint64_t lossCounted = 0;   ///< Records not understood since the last packet.
   bool lossUncounted = false; ///< An unknown number of records is missing since the last packet.
   uint64_t lastKeyframe = 0, lastFlush = 0, flushedPackets = 0, leftOut = 0;
-  std::unordered_map<uint16_t, Item> underway; ///< By thread: each has one operation at a time.
+  Underway<Item> underway;
   uint64_t underwayBytes = 0;
   std::deque<Item> held; ///< Before the start: what may belong to the write that starts the recording.
   uint64_t heldBytes = 0;

@@ -329,10 +329,7 @@ void Collector::judge(const ProgramFate &fate) {
 
 Expected<TapeSummary> Collector::finish(const ProgramFate &fate) {
   releaseHeld();
-  std::vector<Item> pending;
-  for (auto &[thread, item] : underway)
-    pending.push_back(std::move(item));
-  underway.clear();
+  std::vector<Item> pending = underway.takeAll();
   underwayBytes = 0;
   std::sort(pending.begin(), pending.end(),
             [](const Item &a, const Item &b) { return a.sequence < b.sequence; });

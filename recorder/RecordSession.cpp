@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <atomic>
 #include <csignal>
 
 using namespace llvm;
@@ -110,6 +111,7 @@ private:
   std::unique_ptr<TapeWriter> writer;
   std::unique_ptr<Collector> collector;
   std::unique_ptr<ring::RingConsumer> consumer;
+  std::atomic<uint64_t> ended{0}; ///< When the program did.
   std::unique_ptr<Program> program;
 };
 
@@ -164,15 +166,9 @@ Error Session::prepare() {
 /// The ring, and the targets by environment as well: if we die before the program looks, it runs on
 /// unrecorded.
 std::vector<std::string> Session::environment() const {
-  std::vector<std::string> variables{std::string(ring::environmentName) + "=" + file->path()};
-  if (devices.size() == 1)
-    variables.push_back("TAPEBACK_TARGET=" + devices[0].uri);
-  for (const CollectorDevice &device : devices) {
-    std::string name = device.alias;
-    for (char &c : name)
-      c = isAlnum(c) ? c : '_';
-    variables.push_back("TAPEBACK_TARGET_" + name + "=" + device.uri);
-  }
+  std::vector<std::string> variables = targetVariables(options.targets);
+  variables.push_back(std::string(ring::environmentName) + "=" + file->path());
+  variables.insert(variables.end(), options.environment.begin(), options.environment.end());
   if (!options.preload.empty()) {
     // In front of what the user preloads himself.
     const char *others = std::getenv("LD_PRELOAD");
@@ -183,14 +179,20 @@ std::vector<std::string> Session::environment() const {
 }
 
 Expected<RecordResult> Session::run() {
+  uint64_t start = ring::Producer::now();
   Expected<std::unique_ptr<Program>> started =
-      Program::start(options.command, environment(), options.outputToErrors, [this] { consumer->wake(); });
+      Program::start(options.command, environment(), options.outputToErrors, [this] {
+        ended.store(ring::Producer::now());
+        consumer->wake();
+      });
   if (!started) {
     writer->discard();
     return started.takeError();
   }
   program = std::move(*started);
   drain();
+  uint64_t end = ended.load();
+  result.programNs = end > start ? end - start : ring::Producer::now() - start;
   finish();
   return std::move(result);
 }
@@ -202,8 +204,15 @@ void Session::between(uint64_t &lastLook) {
     return;
   lastLook = now;
   collector->idle(now);
-  if (options.progress)
-    options.progress(writer->packetCount(), writer->bytesWritten());
+  if (!options.progress)
+    return;
+  const ring::Header &header = file->header();
+  double used =
+      double(header.head.load(std::memory_order_relaxed) - header.tail.load(std::memory_order_relaxed));
+  const CollectorReport &report = collector->report();
+  options.progress({writer->packetCount(), writer->bytesWritten(), now,
+                    std::min(1.0, used / double(file->dataBytes())),
+                    report.notUnderstood + report.ringFull + report.diskErrors});
 }
 
 void Session::takeAll() {
@@ -281,6 +290,27 @@ void Session::finish() {
 }
 
 } // namespace
+
+std::vector<std::string> targetVariables(const std::vector<RecordTarget> &targets) {
+  std::vector<std::string> variables;
+  if (targets.size() == 1)
+    variables.push_back("TAPEBACK_TARGET=" + targets[0].uri);
+  for (const RecordTarget &target : targets) {
+    std::string name = target.alias;
+    if (name.empty()) {
+      Expected<TargetUri> uri = parseTargetUri(target.uri);
+      if (!uri) {
+        consumeError(uri.takeError()); // Nobody can open it by a name then.
+        continue;
+      }
+      name = nameOf(*uri);
+    }
+    for (char &c : name)
+      c = isAlnum(c) ? c : '_';
+    variables.push_back("TAPEBACK_TARGET_" + name + "=" + target.uri);
+  }
+  return variables;
+}
 
 Expected<EvidenceOptions> parseEvidence(StringRef text) {
   EvidenceOptions options{false, false, 0};

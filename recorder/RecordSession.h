@@ -17,6 +17,14 @@ struct RecordTarget {
   std::string description; ///< A name or path; empty: looked up by the URI's name, or none.
 };
 
+/// How far a recording is.
+struct RecordStatus {
+  uint64_t packets = 0, bytes = 0; ///< On the tape.
+  uint64_t timeNs = 0;             ///< Now; any steady clock.
+  double ringFill = 0;             ///< 0 to 1. The program waits (or loses) at 1.
+  uint64_t lost = 0;               ///< Packets that are known to be missing.
+};
+
 struct RecordOptions {
   std::vector<RecordTarget> targets; ///< At least one.
   std::string output;
@@ -32,9 +40,9 @@ struct RecordOptions {
   std::string
       preload; ///< A library to put in front of the C library in the program (PreloadTargets.h); empty: none.
   bool outputToErrors = false; ///< The program's standard output goes to our standard error (ours is JSON).
+  std::vector<std::string> environment; ///< "NAME=value" for the program, beside what a recording needs.
   std::string toolVersion;
-  /// Called now and then with the packets so far, and their bytes on disk.
-  std::function<void(uint64_t packets, uint64_t bytes)> progress;
+  std::function<void(const RecordStatus &)> progress; ///< Called now and then.
 };
 
 struct RecordResult {
@@ -42,6 +50,7 @@ struct RecordResult {
   Outcome outcome;
   CollectorReport report;
   uint64_t bytes = 0;
+  uint64_t programNs = 0; ///< From starting the program to its end.
   std::vector<std::string> warnings;
   bool leftRunning =
       false;           ///< A process that used the device outlived the program: what it does is not recorded.
@@ -53,6 +62,10 @@ struct RecordResult {
 /// written then. Afterwards there is a result: what went wrong (a full disk) is in it, and the program went
 /// on all the same.
 llvm::Expected<RecordResult> recordProgram(const RecordOptions &options);
+
+/// The environment in which a program drives the same targets by itself, unrecorded: "NAME=value". The
+/// targets must make sense.
+std::vector<std::string> targetVariables(const std::vector<RecordTarget> &targets);
 
 /// "off", or a list of "markers", "fences" and a period ("10ms") with commas. Usage failure if it is neither.
 llvm::Expected<EvidenceOptions> parseEvidence(llvm::StringRef text);

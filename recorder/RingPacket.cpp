@@ -1,5 +1,6 @@
 #include "recorder/RingPacket.h"
 #include <algorithm>
+#include <array>
 
 using namespace llvm;
 
@@ -40,10 +41,17 @@ constexpr KindRow rows[] = {
     {PacketKind::Expectation, false, false, false, true},
 };
 
+/// By kind: 1 + its place in `rows`.
+constexpr std::array<uint8_t, 256> placesOfKinds() {
+  std::array<uint8_t, 256> places{};
+  for (uint8_t place = 0; const KindRow &row : rows)
+    places[size_t(row.kind)] = ++place;
+  return places;
+}
+constexpr std::array<uint8_t, 256> kindPlaces = placesOfKinds();
+
 const KindRow *rowOf(uint8_t kind) {
-  const auto *row = std::find_if(std::begin(rows), std::end(rows),
-                                 [kind](const KindRow &r) { return uint8_t(r.kind) == kind; });
-  return row == std::end(rows) ? nullptr : row;
+  return kindPlaces[kind] ? &rows[kindPlaces[kind] - 1] : nullptr;
 }
 
 bool legalWidth(unsigned width) {

@@ -67,6 +67,9 @@ void RegisterShadow::visitTouched(uint16_t space, uint64_t address, unsigned wid
 RegisterShadow::Loose *RegisterShadow::loose(uint16_t space, uint64_t address, unsigned width) {
   // An access of another shape at the same place replaces what it overlaps: there is one truth about each
   // byte.
+  auto same = undescribed.find({space, address});
+  if (same != undescribed.end() && same->second.width == width)
+    return &same->second; // No two overlap, so nothing else does here.
   uint64_t from = address < 7 ? 0 : address - 7;
   for (auto it = undescribed.lower_bound({space, from});
        it != undescribed.end() && it->first.first == space;) {
@@ -74,17 +77,13 @@ RegisterShadow::Loose *RegisterShadow::loose(uint16_t space, uint64_t address, u
     if (at >= address && at - address >= width)
       break;
     bool overlaps = at >= address || address - at < it->second.width;
-    bool same = at == address && it->second.width == width;
-    it = overlaps && !same ? undescribed.erase(it) : std::next(it);
+    it = overlaps ? undescribed.erase(it) : std::next(it);
   }
-  auto found = undescribed.find({space, address});
-  if (found == undescribed.end()) {
-    if (undescribed.size() >= maxUndescribed)
-      return nullptr;
-    found = undescribed.emplace(LooseKey{space, address}, Loose()).first;
-    found->second.width = uint8_t(width);
-  }
-  return &found->second;
+  if (undescribed.size() >= maxUndescribed)
+    return nullptr;
+  Loose &made = undescribed[LooseKey{space, address}];
+  made.width = uint8_t(width);
+  return &made;
 }
 
 const RegisterShadow::Loose *RegisterShadow::findLoose(uint16_t space, uint64_t address) const {

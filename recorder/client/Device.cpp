@@ -1,4 +1,5 @@
 #include "recorder/client/Device.h"
+#include "recorder/client/Gaps.h"
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,7 +44,7 @@ ring::Record blankRecord(const tb_device *device, PacketKind kind) {
 }
 
 static bool recordingNow() {
-  Session &current = session();
+  Session &current = startedSession();
   if (current.producer.recording())
     return true;
   if (current.table())
@@ -56,7 +57,7 @@ uint64_t event(const ring::Record &record, const void *payload, uint64_t bytes) 
     return 0;
   ring::Record copy = record;
   copy.type = ring::RecordType::Event;
-  return session().producer.append(copy, payload, bytes);
+  return startedSession().producer.append(copy, payload, bytes);
 }
 
 int copyFromMemory(tb_device *device, uint64_t iova, void *out, uint64_t size,
@@ -66,7 +67,7 @@ int copyFromMemory(tb_device *device, uint64_t iova, void *out, uint64_t size,
     memcpy(out, region->host + (iova - region->iova), size);
     return TAPEBACK_BACKEND_OK;
   }
-  return session().backend->read_memory(device->target, iova, out, size, failure);
+  return startedSession().backend->read_memory(device->target, iova, out, size, failure);
 }
 
 int copyToMemory(tb_device *device, uint64_t iova, const void *in, uint64_t size,
@@ -76,11 +77,11 @@ int copyToMemory(tb_device *device, uint64_t iova, const void *in, uint64_t size
     memcpy(region->host + (iova - region->iova), in, size);
     return TAPEBACK_BACKEND_OK;
   }
-  return session().backend->write_memory(device->target, iova, in, size, failure);
+  return startedSession().backend->write_memory(device->target, iova, in, size, failure);
 }
 
 uint64_t eventWithMemory(tb_device *device, ring::Record record) {
-  Session &current = session();
+  Session &current = startedSession();
   if (!recordingNow())
     return 0;
   const Region *region = record.length ? findRegion(device, record.address, record.length) : nullptr;
@@ -111,10 +112,12 @@ Operation::Operation(tb_device *device, PacketKind kind)
     : record(blankRecord(device, kind)), device(device) {}
 
 void Operation::issue(const void *payload, uint64_t bytes) {
+  if (record.origin == uint8_t(Origin::Program))
+    operationBegins();
   if (!recordingNow())
     return;
   record.type = ring::RecordType::Issue;
-  issued = session().producer.append(record, payload, bytes);
+  issued = startedSession().producer.append(record, payload, bytes);
 }
 
 void Operation::complete(Completion completion, uint64_t value, uint64_t count, const void *payload,
@@ -128,7 +131,7 @@ void Operation::complete(Completion completion, uint64_t value, uint64_t count, 
   end.completion = uint8_t(completion);
   end.value = value;
   end.count = count;
-  session().producer.append(end, payload, bytes);
+  startedSession().producer.append(end, payload, bytes);
 }
 
 int Operation::finish(int status, const tapeback_backend_failure &failure, uint64_t value) {
@@ -146,8 +149,8 @@ int Operation::finish(int status, const tapeback_backend_failure &failure, uint6
     ring::Record note = blankRecord(device, PacketKind::Tick);
     note.type = ring::RecordType::Note;
     note.link = issued;
-    session().producer.append(note, text,
-                              uint64_t(length) < sizeof(text) ? uint64_t(length) : sizeof(text) - 1);
+    startedSession().producer.append(note, text,
+                                     uint64_t(length) < sizeof(text) ? uint64_t(length) : sizeof(text) - 1);
   }
   return failBackend(status, failure);
 }

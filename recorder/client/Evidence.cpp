@@ -4,8 +4,8 @@
 namespace tapeback::client {
 
 static const capture::Device *describedBy(const tb_device &device) {
-  const capture::Table *table = session().table();
-  if (!table || device.evidenceFailed || !session().producer.recording() ||
+  const capture::Table *table = startedSession().table();
+  if (!table || device.evidenceFailed || !startedSession().producer.recording() ||
       !(device.capabilities & TAPEBACK_BACKEND_CAP_COUNTERS))
     return nullptr;
   const auto *described = capture::elements<capture::Device>(table, table->devices) + device.id;
@@ -13,7 +13,7 @@ static const capture::Device *describedBy(const tb_device &device) {
 }
 
 bool wantsEvidence(const tb_device &device, uint32_t occasion) {
-  const capture::Table *table = session().table();
+  const capture::Table *table = startedSession().table();
   return table && (table->evidence & occasion) && describedBy(device);
 }
 
@@ -37,8 +37,8 @@ void takeEvidence(tb_device &device) {
   if (!described)
     return;
   device.evidenceTaken = ring::Producer::now();
-  const tapeback_backend *backend = session().backend;
-  const capture::Table *table = session().table();
+  const tapeback_backend *backend = startedSession().backend;
+  const capture::Table *table = startedSession().table();
   if ((device.capabilities & TAPEBACK_BACKEND_CAP_DEVICE_TIME) &&
       !reading(device, PacketKind::ClockSample, 0, [&](uint64_t *value, tapeback_backend_failure *failure) {
         return backend->device_time(device.target, value, failure);
@@ -55,7 +55,7 @@ void takeEvidence(tb_device &device) {
 }
 
 void takeEvidenceInTime(tb_device &device) {
-  const capture::Table *table = session().table();
+  const capture::Table *table = startedSession().table();
   if (!table || !table->evidencePeriodNs ||
       ring::Producer::now() - device.evidenceTaken < table->evidencePeriodNs)
     return;

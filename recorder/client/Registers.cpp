@@ -1,6 +1,7 @@
 // Register accesses, polls, counters.
 #include "recorder/client/Device.h"
 #include "recorder/client/Evidence.h"
+#include "recorder/client/Gaps.h"
 #include <cstdlib>
 #include <cstring>
 
@@ -18,16 +19,25 @@ static int accessRead(tb_device *device, const char *spaceName, uint64_t offset,
   int space = findSpace(device, spaceName);
   if (space < 0)
     return TB_E_USAGE;
+  if (!startedSession().table()) {
+    // This process is not recorded, and never will be.
+    operationBegins();
+    tapeback_backend_failure failure;
+    int status =
+        startedSession().backend->read(device->target, uint32_t(space), offset, width, value, &failure);
+    return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
+  }
   Operation operation(device, PacketKind::RegisterRead);
   operation.record.space = uint16_t(space + 1);
   operation.record.address = offset;
   operation.record.width = uint8_t(width);
   operation.issue();
   tapeback_backend_failure failure;
-  int status = session().backend->read(device->target, uint32_t(space), offset, width, value, &failure);
+  int status =
+      startedSession().backend->read(device->target, uint32_t(space), offset, width, value, &failure);
   int code;
   {
-    ring::Producer::Group group(session().producer);
+    ring::Producer::Group group(startedSession().producer);
     code = operation.finish(status, failure, *value);
     if (code == TB_OK) {
       rememberRead(device->id, operation.sequence(), *value);
@@ -72,6 +82,13 @@ static int accessWrite(tb_device *device, const char *spaceName, uint64_t offset
   int space = findSpace(device, spaceName);
   if (space < 0)
     return TB_E_USAGE;
+  if (!startedSession().table()) {
+    operationBegins();
+    tapeback_backend_failure failure;
+    int status =
+        startedSession().backend->write(device->target, uint32_t(space), offset, width, value, &failure);
+    return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
+  }
   Operation operation(device, PacketKind::RegisterWrite);
   operation.record.space = uint16_t(space + 1);
   operation.record.address = offset;
@@ -79,12 +96,13 @@ static int accessWrite(tb_device *device, const char *spaceName, uint64_t offset
   operation.record.value = value;
   {
     // What the device is told to look at goes in front of the telling.
-    ring::Producer::Group group(session().producer);
+    ring::Producer::Group group(startedSession().producer);
     device->follower.beforeWrite(*device, uint32_t(space), offset, width, value);
     operation.issue();
   }
   tapeback_backend_failure failure;
-  int status = session().backend->write(device->target, uint32_t(space), offset, width, value, &failure);
+  int status =
+      startedSession().backend->write(device->target, uint32_t(space), offset, width, value, &failure);
   int code = operation.finish(status, failure, value);
   takeEvidenceInTime(*device);
   return code;
@@ -126,7 +144,7 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
   operation.record.expected = expected;
   operation.record.deadline = deadline;
   operation.issue();
-  const tapeback_backend *backend = session().backend;
+  const tapeback_backend *backend = startedSession().backend;
   Pace pace(device, deadline);
   tapeback_backend_failure failure;
   uint64_t last = 0, count = 0;
@@ -149,7 +167,7 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
         break;
       }
     }
-    ring::Producer::Group group(session().producer);
+    ring::Producer::Group group(startedSession().producer);
     if (status != TAPEBACK_BACKEND_OK) {
       operation.record.count = count;
       code = operation.finish(status, failure, last);
@@ -171,11 +189,11 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
 
 /// The counter in the capture table, or in the target's own description when nothing is recorded.
 static int findCounter(tb_device *device, const char *name, tapeback_backend_counter *counter) {
-  const capture::Table *table = session().table();
+  const capture::Table *table = startedSession().table();
   if (!table) {
     tapeback_backend_failure failure;
-    int status = session().backend->find_counter(device->target, secure_getenv("TAPEBACK_DESCRIPTION"), name,
-                                                 counter, &failure);
+    int status = startedSession().backend->find_counter(device->target, secure_getenv("TAPEBACK_DESCRIPTION"),
+                                                        name, counter, &failure);
     return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
   }
   const capture::Device &described = capture::elements<capture::Device>(table, table->devices)[device->id];
@@ -213,10 +231,10 @@ int tb_counter(tb_device *device, const char *name, uint64_t *value) {
   uint64_t read = 0;
   int status;
   if (device->capabilities & TAPEBACK_BACKEND_CAP_COUNTERS) {
-    status = session().backend->counter(device->target, counter.id, &read, &failure);
+    status = startedSession().backend->counter(device->target, counter.id, &read, &failure);
   } else {
-    status = session().backend->read(device->target, counter.space, counter.offset, counter.width, &read,
-                                     &failure);
+    status = startedSession().backend->read(device->target, counter.space, counter.offset, counter.width,
+                                            &read, &failure);
     if (counter.width_bits < 64)
       read &= (uint64_t(1) << counter.width_bits) - 1;
   }

@@ -1,5 +1,6 @@
 #include "recorder/client/Session.h"
 #include "recorder/client/Array.h"
+#include "recorder/client/Gaps.h"
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -9,7 +10,7 @@
 
 namespace tapeback::client {
 
-static constinit Session theSession;
+constinit Session theSession;
 static std::atomic<bool> isForked{false};
 static pthread_mutex_t threadsLock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t threadsInUse[65536 / 8];
@@ -82,6 +83,7 @@ static void inChild() {
 static void start() {
   pthread_key_create(&threadEnd, releaseThread);
   pthread_atfork(nullptr, nullptr, inChild);
+  attachGaps();
   const char *path = secure_getenv(ring::environmentName);
   if (!path || !*path)
     return;

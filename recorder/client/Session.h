@@ -49,6 +49,12 @@ struct Session {
 };
 /// Attaches to the ring on the first call.
 Session &session();
+/// The same where a device is open, so that the first call has been. It is constinit: nothing runs before main.
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers)
+[[gnu::visibility("hidden")]] extern constinit Session theSession;
+inline Session &startedSession() {
+  return theSession;
+}
 /// True in a child of fork() of a process that had used the library.
 bool forked();
 /// Loads the backend if need be. Null: the error text of this thread says why.

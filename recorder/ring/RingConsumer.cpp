@@ -1,19 +1,23 @@
 #include "recorder/ring/RingConsumer.h"
 #include "recorder/ring/Futex.h"
+#include <algorithm>
 #include <cstring>
 
 using namespace llvm;
 
 namespace tapeback::ring {
 
+static constexpr unsigned lagMilliseconds = 2;
+
 uint64_t RingConsumer::available() {
-  uint64_t head = frozen ? end : header.head.load(std::memory_order_seq_cst);
-  return head - position;
+  if (position == seen || frozen)
+    seen = frozen ? end : header.head.load(std::memory_order_seq_cst);
+  return seen - position;
 }
 
 /// Nothing behind this point can be trusted to begin at a frame: go to where the producer is now.
 RingConsumer::Status RingConsumer::damaged() {
-  position = frozen ? end : header.head.load(std::memory_order_acquire);
+  position = seen = frozen ? end : header.head.load(std::memory_order_acquire);
   assembled.clear();
   ++corrupt;
   release();
@@ -29,7 +33,6 @@ RingConsumer::Status RingConsumer::takeFrame(Record &record, ArrayRef<uint8_t> &
       return damaged();
     uint64_t index = position & (dataBytes - 1), toEnd = dataBytes - index;
     // Copied first, checked afterwards: the program can change the original between the two.
-    std::memset(&record, 0, sizeof(record));
     std::memcpy(&record, data + index, 8);
     if (record.size < 8 || record.size % 8 || record.size > ready || record.size > toEnd)
       return damaged();
@@ -44,10 +47,14 @@ RingConsumer::Status RingConsumer::takeFrame(Record &record, ArrayRef<uint8_t> &
     if (record.size != size || uint8_t(record.type) < uint8_t(RecordType::Chunk) ||
         uint8_t(record.type) > maxRecordType || record.payloadBytes > size - sizeof(Record) ||
         alignFrame(sizeof(Record) + record.payloadBytes) != size ||
-        record.payloadTotal < record.payloadBytes || record.payloadTotal > captureLimit)
+        record.payloadTotal < record.payloadBytes ||
+        record.payloadTotal > maxPayloadBytes(captureLimit))
       return damaged();
-    frame.assign(data + index + sizeof(Record), data + index + sizeof(Record) + record.payloadBytes);
-    payload = frame;
+    payload = {};
+    if (record.payloadBytes) {
+      frame.assign(data + index + sizeof(Record), data + index + sizeof(Record) + record.payloadBytes);
+      payload = frame;
+    }
     position += size;
     return Status::Record;
   }
@@ -97,9 +104,16 @@ void RingConsumer::wait(unsigned milliseconds) {
   release();
   if (frozen)
     return;
-  header.dataWanted.store(1, std::memory_order_seq_cst);
-  if (available() == 0 && !woken.load(std::memory_order_seq_cst))
-    futexWait(header.dataWanted, 1, milliseconds);
+  // While records come, being woken for each would cost the program a system call a record, and taking each
+  // as it comes a line fetched from core to core: lag behind, by a moment and never by more than a part of
+  // the ring. When none come any more, the next one wakes us.
+  bool flowing = position != positionAtWait;
+  positionAtWait = position;
+  uint32_t wanted = flowing ? WantsMuch : WantsAny;
+  header.dataWanted.store(wanted, std::memory_order_seq_cst);
+  uint64_t ready = available();
+  if ((flowing ? ready < dataBytes / 4 : ready == 0) && !woken.load(std::memory_order_seq_cst))
+    futexWait(header.dataWanted, wanted, flowing ? std::min(milliseconds, lagMilliseconds) : milliseconds);
   header.dataWanted.store(0, std::memory_order_relaxed);
   woken.store(false, std::memory_order_relaxed);
 }

@@ -44,6 +44,8 @@ private:
   uint8_t *data;
   uint64_t dataBytes, captureLimit;
   uint64_t position = 0, released = 0, corrupt = 0;
+  uint64_t seen = 0; ///< The producer's position when last looked at: not at each record, its line is busy.
+  uint64_t positionAtWait = 0;
   bool frozen = false;
   uint64_t end = 0; ///< Where to stop when frozen.
   std::atomic<bool> woken{false};

@@ -20,6 +20,7 @@
 // No LLVM and nothing that needs libstdc++ at run time: the client library includes this.
 #pragma once
 
+#include "format/Packet.h"
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -41,12 +42,19 @@ enum HeaderFlags : uint32_t {
 
 enum class CollectorState : uint32_t { Running = 1, Closed = 2 };
 
+/// What wakes a sleeping collector.
+enum DataWanted : uint32_t {
+  WantsAny = 1,  ///< Any record.
+  WantsMuch = 2, ///< A quarter of the ring; it also wakes by itself, soon.
+};
+
 struct Header {
   char magic[8];
   uint32_t version, headerBytes;
   uint64_t tableOffset, tableBytes;
   uint64_t dataOffset, dataBytes;
-  uint64_t captureLimit; ///< Bytes of one payload that are recorded; more is cut and flagged Truncated.
+  uint64_t
+      captureLimit; ///< Bytes of one memory content that are recorded; more is cut and flagged Truncated.
   uint32_t chunkBytes;
   uint32_t flags; ///< HeaderFlags.
   uint32_t collectorPid;
@@ -63,7 +71,7 @@ struct Header {
   alignas(64) std::atomic<uint64_t> tail;
   std::atomic<uint32_t> collectorState;
 
-  /// 1 while the collector sleeps until there is data; the producer sets it to 0 and wakes it.
+  /// DataWanted while the collector sleeps; the producer sets it to 0 and wakes it.
   alignas(64) std::atomic<uint32_t> dataWanted;
   /// 1 while producers sleep until there is space; the collector sets it to 0 and wakes them.
   alignas(64) std::atomic<uint32_t> spaceWanted;
@@ -125,6 +133,20 @@ static_assert(sizeof(Record) == 112);
 /// Payload of DeviceOpen: NUL-terminated strings: the number of spaces in decimal, that many space names,
 /// then keys and values in turn until the end.
 constexpr uint32_t maxDeviceOpenBytes = 64 << 10;
+
+/// Names and facts are not memory contents: no capture limit cuts them. They have bounds of their own.
+constexpr bool isCaptured(const Record &record) {
+  switch (PacketKind(record.kind)) {
+  case PacketKind::Marker:
+  case PacketKind::SpanBegin:
+  case PacketKind::Oracle: return false;
+  default: return record.type != RecordType::DeviceOpen && record.type != RecordType::Note;
+  }
+}
+/// Of a payload, under that capture limit.
+constexpr uint64_t maxPayloadBytes(uint64_t captureLimit) {
+  return captureLimit < maxDeviceOpenBytes ? maxDeviceOpenBytes : captureLimit;
+}
 
 constexpr uint64_t alignFrame(uint64_t bytes) {
   return (bytes + 7) & ~uint64_t(7);

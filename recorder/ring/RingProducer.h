@@ -34,7 +34,7 @@ public:
   /// Appends `record` with a payload of `bytes` (cut at captureLimit() with the flag Truncated). Fills in
   /// size, payload sizes, `sequence` if 0 (not for Complete) and `time` if 0. Returns the sequence, 0 if not
   /// recorded.
-  uint64_t append(Record record, const void *payload = nullptr, uint64_t bytes = 0);
+  uint64_t append(const Record &record, const void *payload = nullptr, uint64_t bytes = 0);
 
   /// While one exists, the records of its thread follow each other in the ring without others between. Nests.
   class Group {
@@ -57,10 +57,11 @@ private:
   void enter();
   void leave();
   void publishHead();
+  void wakeCollector();
   bool waitForSpace(uint64_t bytes);
   bool collectorAlive() const;
   bool putFrame(const Record &record, const void *payload);
-  bool roomFor(uint64_t bytes) const;
+  bool roomFor(uint64_t bytes);
   void reportDropped();
   void stop() { live.store(false, std::memory_order_release); }
 
@@ -68,6 +69,7 @@ private:
   uint8_t *data = nullptr;
   const capture::Table *table = nullptr;
   uint64_t dataBytes = 0, limit = 0, head = 0, sequence = 0, dropped = 0;
+  uint64_t tailSeen = 0; ///< The collector's position when last looked at: it only grows.
   uint32_t chunkBytes = 0, flags = 0;
   std::atomic<bool> live{false};
   char ringPath[4096] = {};

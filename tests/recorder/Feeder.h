@@ -160,7 +160,7 @@ public:
     r.sequence = ++sequence;
     give(r, payload);
   }
-  uint64_t issue(PacketKind kind, uint16_t thread, std::function<void(ring::Record &)> change = {},
+  uint64_t issue(PacketKind kind, uint16_t thread, const std::function<void(ring::Record &)> &change = {},
                  llvm::ArrayRef<uint8_t> payload = {}) {
     ring::Record r = record(ring::RecordType::Issue, kind, thread);
     r.sequence = ++sequence;
@@ -179,7 +179,7 @@ public:
     r.completion = uint8_t(completion);
     give(r, payload);
   }
-  uint64_t event(PacketKind kind, std::function<void(ring::Record &)> change = {},
+  uint64_t event(PacketKind kind, const std::function<void(ring::Record &)> &change = {},
                  llvm::ArrayRef<uint8_t> payload = {}) {
     ring::Record r = record(ring::RecordType::Event, kind);
     r.sequence = ++sequence;

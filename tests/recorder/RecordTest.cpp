@@ -311,6 +311,30 @@ TEST_CASE("memory larger than chunk and ring; above the capture limit it is cut,
   CHECK(shorter.payload(acquire) == content.substr(0, 1000000));
 }
 
+TEST_CASE("no capture limit cuts names, facts or the sense of a recording") {
+  ScratchDirectory scratch;
+  for (const char *limit : {"0", "1", "20"}) {
+    std::string path = scratch.file(std::string(limit) + ".tape");
+    RunResult run = runProgram(recordCommand(path, {"every-call"}, {"--capture-limit", limit}));
+    CHECK_MESSAGE(run.exited(0), run);
+    WholeTape tape(path);
+    REQUIRE_MESSAGE(tape.error.empty(), tape.error);
+    REQUIRE(tape.reader->devices().size() == 1);
+    CHECK(!tape.reader->devices()[0].identity.empty());
+    unsigned cut = 0;
+    for (size_t i = 0; i < tape.packets.size(); ++i) {
+      PacketKind kind = tape.packets[i].kind;
+      if (kind == PacketKind::MemoryWrite || kind == PacketKind::MemoryRead || kind == PacketKind::Acquire) {
+        CHECK(tape.payload(i).size() <= std::stoul(limit));
+        cut += (tape.packets[i].flags & (Truncated | NotCaptured)) != 0;
+      }
+      if (kind == PacketKind::Marker)
+        CHECK(!tape.payload(i).empty());
+    }
+    CHECK(cut > 0);
+  }
+}
+
 TEST_CASE("two devices, one of them opened twice") {
   ScratchDirectory scratch;
   std::string path = scratch.file("t.tape");

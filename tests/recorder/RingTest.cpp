@@ -150,8 +150,11 @@ TEST_CASE("threads of one process: each one's order is kept, groups stay togethe
 TEST_CASE("a payload above the capture limit is cut and says so") {
   Pair ring({64 << 10, 4096, 10000, false});
   std::vector<uint8_t> payload = payloadOf(1, 10001);
-  REQUIRE(ring.producer->append(eventRecord(1), payload.data(), payload.size()));
-  REQUIRE(ring.producer->append(eventRecord(2), payload.data(), 10000));
+  Record content = eventRecord(1), name = eventRecord(3);
+  content.kind = uint8_t(PacketKind::MemoryWrite);
+  REQUIRE(ring.producer->append(content, payload.data(), payload.size()));
+  REQUIRE(ring.producer->append(content, payload.data(), 10000));
+  REQUIRE(ring.producer->append(name, payload.data(), payload.size())); // No memory content.
   Record record;
   llvm::ArrayRef<uint8_t> out;
   REQUIRE(ring.consumer.next(record, out) == RingConsumer::Status::Record);
@@ -160,6 +163,9 @@ TEST_CASE("a payload above the capture limit is cut and says so") {
   REQUIRE(ring.consumer.next(record, out) == RingConsumer::Status::Record);
   CHECK(!(record.flags & Truncated));
   CHECK(out.size() == 10000);
+  REQUIRE(ring.consumer.next(record, out) == RingConsumer::Status::Record);
+  CHECK(!(record.flags & Truncated));
+  CHECK(out.size() == 10001);
 }
 
 TEST_CASE("a producer waits for space, and is let go by a collector that closes") {
