@@ -15,7 +15,7 @@ Progress::~Progress() {
     errs() << "\r\x1b[K";
 }
 
-void Progress::draw(uint64_t done) {
+void Progress::draw(uint64_t done, const std::string *text) {
   using namespace std::chrono_literals;
   auto now = std::chrono::steady_clock::now();
   if (now - started < 500ms || now - drawn < 100ms)
@@ -24,7 +24,9 @@ void Progress::draw(uint64_t done) {
   shown = true;
   raw_ostream &os = errs();
   os << "\r" << what << " ";
-  if (total) {
+  if (text) {
+    os << *text;
+  } else if (total) {
     constexpr unsigned cells = 40;
     double share = double(std::min(done, total)) / double(total);
     unsigned full = unsigned(share * cells);

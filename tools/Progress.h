@@ -27,6 +27,11 @@ public:
     if (enabled)
       draw(done);
   }
+  /// Words of the caller's own instead of a count.
+  void say(const std::string &text) {
+    if (enabled)
+      draw(0, &text);
+  }
   /// For work that only finds out how much it is.
   void show(uint64_t done, uint64_t of) {
     total = of;
@@ -34,7 +39,7 @@ public:
   }
 
 private:
-  void draw(uint64_t done);
+  void draw(uint64_t done, const std::string *text = nullptr);
 
   std::string what;
   uint64_t total;

@@ -49,7 +49,8 @@ struct Session {
 };
 /// Attaches to the ring on the first call.
 Session &session();
-/// The same where a device is open, so that the first call has been. It is constinit: nothing runs before main.
+/// The same where a device is open, so that the first call has been. It is constinit: nothing runs before
+/// main.
 // NOLINTNEXTLINE(bugprone-dynamic-static-initializers)
 [[gnu::visibility("hidden")]] extern constinit Session theSession;
 inline Session &startedSession() {

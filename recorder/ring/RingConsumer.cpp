@@ -47,8 +47,7 @@ RingConsumer::Status RingConsumer::takeFrame(Record &record, ArrayRef<uint8_t> &
     if (record.size != size || uint8_t(record.type) < uint8_t(RecordType::Chunk) ||
         uint8_t(record.type) > maxRecordType || record.payloadBytes > size - sizeof(Record) ||
         alignFrame(sizeof(Record) + record.payloadBytes) != size ||
-        record.payloadTotal < record.payloadBytes ||
-        record.payloadTotal > maxPayloadBytes(captureLimit))
+        record.payloadTotal < record.payloadBytes || record.payloadTotal > maxPayloadBytes(captureLimit))
       return damaged();
     payload = {};
     if (record.payloadBytes) {

@@ -1,4 +1,5 @@
 // tapeback record: runs a program that uses the C API, and writes what it and its devices say to each other.
+#include "recorder/Perturbation.h"
 #include "recorder/PreloadTargets.h"
 #include "recorder/RecordSession.h"
 #include "tools/CommandLine.h"
@@ -34,6 +35,11 @@ constexpr VerbHelp recordHelp = {
     "memory are not on such a tape, because the program never tells of them; a program that insists on "
     "mapping\n"
     "the device's registers is refused the mapping.\n"
+    "\n"
+    "--ab N runs the program N times with recording off and N times with it on, in turns, and says what "
+    "recording\n"
+    "does to it: wall time, failures, and how the time from one operation to the next shifts, with 95 %\n"
+    "intervals. The tape is that of the last recorded run; the program's output goes to standard error.\n"
     "\n"
     "Without recording, the same program runs with TAPEBACK_TARGET=URI in its environment.\n",
     "  tapeback record --target qemu:edu -o edu.tape -- edu-exercise --seed 7 --ops 500\n"
@@ -72,6 +78,8 @@ struct Options {
       "counters",
       cl::desc("When to read the target's counters and clock, as evidence: off, or markers,fences,Nms"),
       cl::value_desc("WHEN"), cl::init("markers,fences")};
+  cl::opt<unsigned> ab{"ab", cl::desc("Compare N runs with recording off with N recorded ones (3 to 1000)"),
+                       cl::value_desc("N"), cl::init(0)};
   cl::opt<bool> drop{"drop-when-full", cl::desc("Lose packets (counted) rather than hold the program up")};
   cl::opt<bool> preload{"preload", cl::desc("Record a program that uses VFIO by itself")};
   cl::opt<bool> propagate{"propagate-exit", cl::desc("Exit with the program's code")};
@@ -194,6 +202,64 @@ void writeJson(Report &report, const RecordResult &result, const RecordOptions &
   });
 }
 
+void writeEstimate(json::OStream &os, StringRef name, const std::optional<Estimate> &estimate) {
+  if (!estimate)
+    return os.attribute(name, nullptr);
+  os.attributeObject(name, [&] {
+    os.attribute("value", estimate->value);
+    os.attribute("low", estimate->low);
+    os.attribute("high", estimate->high);
+  });
+}
+
+void writePerturbation(json::OStream &os, const Perturbation &ab) {
+  auto writeRun = [&](StringRef name, const PerturbationRun &run) {
+    os.attributeObject(name, [&] {
+      os.attribute("failed", run.failed);
+      os.attribute("time", uint64_t(run.seconds * 1e9));
+      os.attribute("gaps", run.gaps);
+      os.attribute("gap_p50", run.p50 ? json::Value(*run.p50) : json::Value(nullptr));
+      os.attribute("gap_p99", run.p99 ? json::Value(*run.p99) : json::Value(nullptr));
+    });
+  };
+  os.attributeObject("ab", [&] {
+    os.attribute("pairs", ab.pairs.size());
+    writeEstimate(os, "time_ratio", ab.timeRatio);
+    writeEstimate(os, "failure_rate_off", ab.offFailures);
+    writeEstimate(os, "failure_rate_on", ab.onFailures);
+    writeEstimate(os, "gap_p50_ratio", ab.p50Ratio);
+    writeEstimate(os, "gap_p50_shift", ab.p50Shift);
+    writeEstimate(os, "gap_p99_ratio", ab.p99Ratio);
+    writeEstimate(os, "gap_p99_shift", ab.p99Shift);
+    os.attributeArray("runs", [&] {
+      for (const PerturbationPair &pair : ab.pairs)
+        os.object([&] {
+          writeRun("off", pair.off);
+          writeRun("on", pair.on);
+        });
+    });
+  });
+}
+
+void writePerturbation(raw_ostream &os, const Perturbation &ab) {
+  auto line = [&](const char *what, const Estimate &e, const char *unit, double scale) {
+    os << formatv("  {0,-34} {1:f3}{4} (95 %: {2:f3} to {3:f3})\n", what, e.value * scale, e.low * scale,
+                  e.high * scale, unit);
+  };
+  os << "recording on against off, " << ab.pairs.size() << " pairs of runs in turns:\n";
+  line("wall time", ab.timeRatio, "x", 1);
+  line("failures, off", ab.offFailures, " %", 100);
+  line("failures, on", ab.onFailures, " %", 100);
+  if (!ab.p50Ratio) {
+    os << "  the program made no two operations in a thread: there are no gaps to compare\n";
+    return;
+  }
+  line("gap between operations, median", *ab.p50Ratio, "x", 1);
+  line("  longer by", *ab.p50Shift, " us", 1e-3);
+  line("gap between operations, p99", *ab.p99Ratio, "x", 1);
+  line("  longer by", *ab.p99Shift, " us", 1e-3);
+}
+
 void writeText(raw_ostream &os, const RecordResult &result, const RecordOptions &options) {
   if (result.partial.empty())
     os << options.output << ": " << result.summary.packets << " packets in " << result.summary.windows
@@ -231,6 +297,18 @@ int exitCode(const RecordResult &result, bool propagate) {
   return result.whole() ? 0 : 5;
 }
 
+/// Packets a second are those since `before`.
+std::string statusLine(const RecordStatus &before, const RecordStatus &now) {
+  double seconds = double(now.timeNs - before.timeNs) / 1e9;
+  bool known = before.timeNs && seconds > 0 && now.packets >= before.packets;
+  std::string rate =
+      known ? formatv(", {0:N}/s", uint64_t(double(now.packets - before.packets) / seconds)).str() : "";
+  return formatv("{0:N} packets{1}, {2:f1} MB, ring {3} % full, {4}", now.packets, rate,
+                 double(now.bytes) / 1e6, unsigned(now.ringFill * 100),
+                 now.lost ? formatv("{0:N} LOST", now.lost).str() : "none lost")
+      .str();
+}
+
 } // namespace
 
 int runRecord(ArrayRef<const char *> args) {
@@ -245,12 +323,25 @@ int runRecord(ArrayRef<const char *> args) {
     return report.fail(options.takeError());
   std::optional<Progress> progress;
   options->outputToErrors = line.json();
-  options->progress = [&](uint64_t packets, uint64_t) {
+  RecordStatus before;
+  options->progress = [&](const RecordStatus &status) {
     if (!progress)
-      progress.emplace("packets recorded", 0);
-    progress->show(packets);
+      progress.emplace("recording:", 0);
+    progress->say(statusLine(before, status));
+    if (status.timeNs - before.timeNs >= 1'000'000'000 || status.packets < before.packets)
+      before = status;
   };
-  Expected<RecordResult> result = recordProgram(*options);
+  std::optional<Perturbation> ab;
+  Expected<RecordResult> result = RecordResult();
+  if (given.ab.getNumOccurrences()) {
+    Expected<Perturbation> measured = measurePerturbation(*options, given.ab, *result);
+    if (measured)
+      ab = std::move(*measured);
+    else
+      result = measured.takeError();
+  } else {
+    result = recordProgram(*options);
+  }
   progress.reset();
   if (!result)
     return report.fail(result.takeError());
@@ -260,6 +351,10 @@ int runRecord(ArrayRef<const char *> args) {
     writeJson(report, *result, *options);
   else
     writeText(outs(), *result, *options);
+  if (ab && report.json())
+    writePerturbation(report.object(), *ab);
+  else if (ab)
+    writePerturbation(outs(), *ab);
   if (!result->partial.empty()) {
     Failure failure = *result->report.writeFailure;
     failure.hint = "the program ran; what was written is in " + result->partial +
