@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""One stamped record against an LTTng-UST event of equal payload, in snapshot mode, in one run.
+
+    tests/bench/LttngPeer.py [--bin DIR]
+
+Needs Debian's lttng-tools and liblttng-ust-dev (the benchmark is built when CMake finds them). Prints one JSON object;
+with "skipped" and the reason where LTTng is not there. Starts a session daemon if none runs, and ends it again.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def skip(reason):
+    print(json.dumps({"benchmark": "lttng-peer", "skipped": reason}))
+    sys.exit(0)
+
+
+def run(*command):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout.decode(errors='replace')}")
+    return done.stdout.decode(errors="replace")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
+    options = parser.parse_args()
+    bench = options.bin / "bench" / "lttng-bench"
+    if not shutil.which("lttng-sessiond") or not shutil.which("lttng"):
+        skip("lttng-tools is not installed")
+    if not bench.exists():
+        skip("lttng-bench was not built (liblttng-ust-dev)")
+    with tempfile.TemporaryDirectory(prefix="tb-lttng-") as scratch:
+        os.environ["LTTNG_HOME"] = scratch
+        pid = os.path.join(scratch, "sessiond.pid")
+        ours = subprocess.run(["lttng-sessiond", "--daemonize", "--no-kernel", "--pidfile", pid],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+        name = f"tapeback-{os.getpid()}"
+        try:
+            run("lttng", "create", name, "--snapshot", "--output", os.path.join(scratch, "trace"))
+            run("lttng", "enable-event", "--session", name, "--userspace", "tapeback_bench:access")
+            run("lttng", "start", name)
+            print(run(str(bench)).strip())
+            run("lttng", "destroy", name, "--no-wait")
+        except RuntimeError as error:
+            skip(str(error).strip())
+        finally:
+            if ours and os.path.exists(pid):
+                os.kill(int(pathlib.Path(pid).read_text()), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()
