@@ -33,6 +33,7 @@ struct CollectorOptions {
   uint64_t keyframeInterval =
       65536; ///< Packets after which the next quiescent window's end gets a keyframe; 0: never.
   uint64_t flushIntervalNs = 1'000'000'000;
+  uint64_t tickIntervalNs = 0; ///< A Tick when so long no packet came; 0: never.
 };
 
 /// How the program itself ended.
@@ -68,7 +69,7 @@ public:
   void damaged();
   /// The program says that it did not send so many packets. Once, before finish().
   void givenUp(uint64_t count);
-  /// Call at least as often as flushIntervalNs; `now` is any steady clock in nanoseconds.
+  /// Call when the ring was empty, and at least as often as flushIntervalNs; `now` is the records' clock.
   void idle(uint64_t now);
   /// The program has ended and the ring is empty: writes what is pending and finishes the tape.
   llvm::Expected<TapeSummary> finish(const ProgramFate &fate);
@@ -124,6 +125,7 @@ private:
   void seeCheck(const Item &item, uint64_t ordinal);
   void seeTargetFailure(const Item &item, uint64_t ordinal);
   void judge(const ProgramFate &fate);
+  void tick(uint64_t now);
 
   TapeWriter &writer;
   CollectorOptions options;
@@ -139,6 +141,8 @@ private:
   uint64_t lossCounted = 0;   ///< Records not understood since the last packet.
   bool lossUncounted = false; ///< An unknown number of records is missing since the last packet.
   uint64_t lastKeyframe = 0, lastFlush = 0, flushedPackets = 0, leftOut = 0;
+  uint64_t quietSince = 0, quietPackets = 0; ///< When the tape had no packet less than now, and how many.
+  unsigned quietLooks = 0;
   Underway<Item> underway;
   uint64_t underwayBytes = 0;
   std::deque<Item> held; ///< Before the start: what may belong to the write that starts the recording.

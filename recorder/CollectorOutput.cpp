@@ -250,7 +250,37 @@ void Collector::putPending(Item &item) {
   put(item);
 }
 
+/// A Tick says that nothing happened: it needs several looks at an empty ring, so that a recorder which was
+/// held up itself says nothing of the program.
+void Collector::tick(uint64_t now) {
+  constexpr unsigned enoughLooks = 4;
+  if (writer.packetCount() != quietPackets) {
+    quietPackets = writer.packetCount();
+    quietSince = now;
+    quietLooks = 0;
+    return;
+  }
+  if (++quietLooks < enoughLooks || now - quietSince < options.tickIntervalNs || byNumber.empty() ||
+      phase != Phase::Recording || facts.writeFailure)
+    return;
+  Item item;
+  item.ring.packet.kind = PacketKind::Tick;
+  item.ring.packet.origin = Origin::Recorder;
+  item.ring.packet.device = byNumber.front()->number;
+  item.ring.packet.issueTime = item.ring.packet.completeTime = now;
+  bool onlyTicks = flushedPackets == quietPackets;
+  put(item);
+  // Weeks of silence must not become a block a second.
+  if (onlyTicks)
+    flushedPackets = writer.packetCount();
+  quietPackets = writer.packetCount();
+  quietSince = now;
+  quietLooks = 0;
+}
+
 void Collector::idle(uint64_t now) {
+  if (options.tickIntervalNs)
+    tick(now);
   if (now - lastFlush < options.flushIntervalNs)
     return;
   lastFlush = now;

@@ -132,6 +132,7 @@ Error Session::parseConditions() {
     collecting.stop = *stop;
   }
   collecting.keyframeInterval = options.keyframeInterval;
+  collecting.tickIntervalNs = options.tickNs;
   return Error::success();
 }
 

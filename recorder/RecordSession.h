@@ -35,6 +35,7 @@ struct RecordOptions {
   uint64_t ringBytes = 16 << 20;
   uint64_t captureLimit = 64 << 20; ///< Of one memory content; more is cut and flagged.
   uint64_t keyframeInterval = 65536;
+  uint64_t tickNs = 1'000'000'000; ///< A Tick when so long no packet came; 0: never.
   EvidenceOptions evidence;
   bool dropWhenFull = false; ///< Do not hold the program up when the ring is full; count what is lost.
   std::string

@@ -70,6 +70,8 @@ struct Options {
   cl::opt<uint64_t> keyframes{"keyframe-interval",
                               cl::desc("Packets between keyframes; 0: none but the first"),
                               cl::value_desc("N"), cl::init(65536)};
+  cl::opt<uint64_t> tick{"tick", cl::desc("Milliseconds without packets that the tape tells of; 0: none"),
+                         cl::value_desc("N"), cl::init(1000)};
   cl::opt<uint64_t> ring{"ring-bytes", cl::desc("Shared memory between program and recorder"),
                          cl::value_desc("N"), cl::init(16 << 20)};
   cl::opt<uint64_t> capture{"capture-limit", cl::desc("Bytes of one memory content that are kept"),
@@ -137,6 +139,9 @@ Expected<RecordOptions> toRecordOptions(const Options &given, ArrayRef<const cha
   options.start = given.start;
   options.stop = given.stop;
   options.keyframeInterval = given.keyframes;
+  if (given.tick > 3'600'000)
+    return failUsage("bad-option", "a tick once an hour is the least", "--tick", "milliseconds; 0: none");
+  options.tickNs = given.tick * 1'000'000;
   options.ringBytes = given.ring;
   options.captureLimit = given.capture;
   Expected<EvidenceOptions> evidence = parseEvidence(given.counters);
