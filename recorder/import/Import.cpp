@@ -154,13 +154,14 @@ uint64_t ImportReport::ignoredLines() const {
 Error importLines(LineReader &lines, StringRef name, Importer &importer, ImportOutput &out,
                   ImportReport &report, const std::function<void(uint64_t)> &progress) {
   Accounting accounting(out, report);
+  out.inFile(name);
   CaptureLine line;
   std::string held; // A line that may go on in the next one.
   LineVerdict heldVerdict;
   uint64_t heldNumber = 0;
   auto dropHeld = [&] {
     if (heldNumber) {
-      out.place(name, heldNumber);
+      out.atLine(heldNumber);
       accounting.count(heldVerdict, held);
       heldNumber = 0;
     }
@@ -175,7 +176,7 @@ Error importLines(LineReader &lines, StringRef name, Importer &importer, ImportO
     report.carriage += line.carriage;
     if (line.tooLong) {
       dropHeld();
-      out.place(name, line.number);
+      out.atLine(line.number);
       accounting.count(LineVerdict::notUnderstood(1, "the line is longer than 4 MiB"), line.text);
       continue;
     }
@@ -183,7 +184,7 @@ Error importLines(LineReader &lines, StringRef name, Importer &importer, ImportO
       std::string joined = held + line.text.str();
       CaptureLine both = line;
       both.text = joined;
-      out.place(name, heldNumber);
+      out.atLine(heldNumber);
       LineVerdict verdict = importer.line(both, out);
       if (verdict.fate == LineVerdict::Imported) {
         accounting.count(verdict, joined, 2);
@@ -193,7 +194,7 @@ Error importLines(LineReader &lines, StringRef name, Importer &importer, ImportO
       }
       dropHeld();
     }
-    out.place(name, line.number);
+    out.atLine(line.number);
     LineVerdict verdict = importer.line(line, out);
     if (verdict.fate == LineVerdict::Imported) {
       ++report.imported;

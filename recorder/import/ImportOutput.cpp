@@ -212,7 +212,7 @@ void ImportOutput::mapMemory(uint16_t device, uint64_t address, uint64_t length)
 }
 
 std::string ImportOutput::where(unsigned column) const {
-  std::string text = file_.str();
+  std::string text = file_;
   if (line_)
     text += ":" + std::to_string(line_);
   if (column)
