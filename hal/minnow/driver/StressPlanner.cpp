@@ -340,6 +340,15 @@ bool StressPlan::Planner::failingCommand(unsigned q, bool alone) {
   return true;
 }
 
+/// One that asks nothing of the other queue.
+bool StressPlan::Planner::randomAlone(unsigned q) {
+  uint32_t saved = queues[1 - q].budget;
+  queues[1 - q].budget = 0;
+  bool emitted = randomCommand(q);
+  queues[1 - q].budget = saved;
+  return emitted;
+}
+
 /// Some `count` commands, and where one cannot be placed, fewer.
 void StressPlan::Planner::commands(uint32_t count, bool first, bool second) {
   // Room for the fences at the end.
@@ -350,15 +359,10 @@ void StressPlan::Planner::commands(uint32_t count, bool first, bool second) {
     unsigned q = first && second ? random.below(2) : second;
     if (first != second && (queues[q].budget == 0))
       break;
-    if (first && second) {
+    if (first && second)
       randomCommand(q);
-      continue;
-    }
-    // One queue only: nothing that the other would have to do.
-    uint32_t saved = queues[1 - q].budget;
-    queues[1 - q].budget = 0;
-    randomCommand(q);
-    queues[1 - q].budget = saved;
+    else
+      randomAlone(q);
   }
   for (unsigned q = 0; q < 2; ++q)
     queues[q].budget += kept[q];

@@ -73,12 +73,14 @@ private:
   bool chain(unsigned q, bool fails);
   uint64_t chainOf(std::vector<minnow_descriptor> links, uint64_t behind);
   bool failingCommand(unsigned q, bool alone);
+  bool randomAlone(unsigned q);
   void commands(uint32_t count, bool first, bool second);
 
   // ---- The rounds (StressRounds.cpp) ----
   void start();
   void ordinaryRound();
   void disabledRound();
+  void fullRound();
   void errorRound();
   void ringErrorRound();
   void overflowRound();

@@ -39,6 +39,8 @@ std::vector<StressStep> StressPlan::Planner::next() {
       resetRound();
     else if (idle && pick >= 22 && pick < 26)
       disabledRound();
+    else if (idle && pick >= 30 && pick < 33)
+      fullRound();
     else if (options.exotic && idle && pick >= 26 && pick < 30)
       random.chance(50) ? selfModifyingRound() : pausedRound();
     else
@@ -96,6 +98,29 @@ void StressPlan::Planner::disabledRound() {
   submit();
   for (unsigned q = 0; q < 2; ++q)
     read("head while disabled", queueRegister(q, MINNOW_Q_HEAD), queues[q].head);
+  write(MINNOW_CONTROL, MINNOW_CONTROL_ENABLE);
+  finish(false);
+}
+
+/// Both rings are exactly full, and one stays so until the other has come round its end.
+void StressPlan::Planner::fullRound() {
+  mark("full");
+  changeSettings();
+  write(MINNOW_CONTROL, 0);
+  beginRound();
+  fillData();
+  unsigned q = random.below(2);
+  for (unsigned s = 0; s < MINNOW_SEMAPHORES; ++s)
+    if (semaphores[s] == 0) // Whatever they were to be for: nothing has been done with them yet.
+      uses[s] = q ? Use::From1 : Use::From0;
+  for (unsigned tries = 500; tries && queues[q].budget > 2; --tries)
+    randomAlone(q);
+  if (handshake(q, 1 - q))
+    for (unsigned tries = 500; tries && queues[1 - q].budget > 1; --tries)
+      randomAlone(1 - q);
+  for (unsigned each : {0u, 1u})
+    fence(each);
+  submit();
   write(MINNOW_CONTROL, MINNOW_CONTROL_ENABLE);
   finish(false);
 }

@@ -78,9 +78,13 @@ TEST_CASE("a wrong device is found") {
     const char *erratum, *says;
     std::initializer_list<uint64_t> seeds;
   } wrong[] = {
-      {"dma-4k-last-beat", "", {1, 2}}, {"requant-wrap", "first 0x80, second 0x7f, plan 0x7f", {2, 5}},
-      {"stale-scratchpad", "", {8, 9}}, {"counter-stall", "counter", {1, 2, 3}},
-      {"chain-prefetch", "", {1, 2}},   {"reset-head", "status after reset", {1, 11}},
+      {"dma-4k-last-beat", "", {1, 2}},
+      {"requant-wrap", "first 0x80, second 0x7f, plan 0x7f", {2, 5}},
+      {"stale-scratchpad", "", {8, 9}},
+      {"counter-stall", "counter", {1, 2, 3}},
+      {"chain-prefetch", "", {1, 2}},
+      {"reset-head", "status after reset", {1, 11}},
+      {"wrap-full-hang", "within the deadline", {6, 11}},
   };
   for (const auto &row : wrong) {
     CAPTURE(std::string(row.erratum));
