@@ -97,6 +97,9 @@ llvm::Error Player::readContent(const Packet &packet, const PacketExtra &extra, 
   };
   if (!binding.capabilities().memory)
     return notIssued(Rule::Unsupported);
+  // What is there now depends on how far the transfer is that writes there next: another target is elsewhere.
+  if (packet.kind == PacketKind::DmaCompletion && (packet.flags & DeviceOwned))
+    return notIssued(Rule::StillOwned);
   // The device was told to write where nothing is, and the tape says as much.
   if ((packet.flags & NotCaptured) && !isMapped(packet, extra))
     return notIssued(Rule::NotMapped);

@@ -207,12 +207,14 @@ TEST_CASE("Where nothing is mapped there was nothing to capture; where the devic
   CHECK_MESSAGE(played->verdict == Verdict::Match, summary(played));
   CHECK(played.of(Rule::NotMapped) == 3);
   CHECK(played.of(Rule::StillOwned) == 1);
+  uint64_t lookedAt = played.target->memoryReads;
   whole->packets[again].flags = TransferFromDevice;
   whole->packets[again - 1].address = whole->packets[again - 2].address = whole->packets[again - 3].address =
       data;
   played = play(*whole);
   CHECK_MESSAGE(played->verdict == Verdict::Incomplete, summary(played));
   CHECK(played.of(Rule::ContentNotCaptured) == 4);
+  CHECK(played.target->memoryReads == lookedAt + 1); // Nobody looks at what is still owned.
 }
 
 TEST_CASE("A queue that is farther than recorded will do; one that is not is waited for, but not for ever") {
