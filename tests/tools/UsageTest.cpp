@@ -34,6 +34,7 @@ const std::map<std::string, std::vector<std::string>> &goodArguments() {
       {"trim", {"/nonexistent.tape", "-o", "/tmp/tapeback-never-written.tape", "--range", "w0"}},
       {"verify", {"/nonexistent.tape"}},
       {"recover", {"/nonexistent.tape", "-o", "/tmp/tapeback-never-written.tape"}},
+      {"import", {"/nonexistent.log", "-o", "/tmp/tapeback-never-written.tape"}},
       {"targets", {}},
       {"device", {"check", "/nonexistent.yaml"}},
   };
@@ -53,7 +54,7 @@ TEST_CASE("the command lists every verb of the design that exists, and nothing o
   CHECK_FALSE(StringRef(help.out).contains("LLVM"));
   std::vector<std::string> verbs = verbsInHelp();
   CHECK(verbs == std::vector<std::string>{"record", "replay", "bisect", "info", "dump", "trim", "verify",
-                                          "recover", "targets", "device"});
+                                          "recover", "import", "targets", "device"});
   for (const std::string &verb : verbs)
     CHECK_MESSAGE(goodArguments().count(verb), verb);
   CHECK(runTapeback({"-h"}).out == help.out);

@@ -1,0 +1,123 @@
+// How fast captures become tapes: bytes of text a second, file to file, on one core. Beside it the floor of
+// the same run: finding the line ends of the same text.
+//
+//   import-bench --benchmark_format=json
+#include "format/Failure.h"
+#include "recorder/import/Import.h"
+
+#include <benchmark/benchmark.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+using namespace tapeback;
+
+namespace {
+
+constexpr size_t textBytes = 64u << 20;
+
+class Directory {
+public:
+  Directory() {
+    std::string name = (std::filesystem::temp_directory_path() / "tapeback-bench-XXXXXX").string();
+    if (!::mkdtemp(name.data()))
+      std::exit(1);
+    path = name;
+  }
+  ~Directory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::string path;
+};
+
+std::string lineOf(const std::string &kind, std::mt19937_64 &random, uint64_t number) {
+  char line[256];
+  unsigned offset = unsigned(random() % 64) * 4, value = unsigned(random() % (1u << 20));
+  unsigned long long us = number * 17;
+  bool write = random() % 3 == 0;
+  if (kind == "mmiotrace")
+    std::snprintf(line, sizeof line, "%c 4 %llu.%06llu 1 0x%x 0x%x 0x0 0\n", write ? 'W' : 'R', us / 1000000,
+                  us % 1000000, 0x90000000 + offset, value);
+  else if (kind == "vfio-trace" && write)
+    std::snprintf(line, sizeof line,
+                  "7@%llu.%06llu:vfio_region_write  (0000:09:00.0:region0+0x%x, 0x%x, 4)\n", us / 1000000,
+                  us % 1000000, offset, value);
+  else if (kind == "vfio-trace")
+    std::snprintf(line, sizeof line,
+                  "7@%llu.%06llu:vfio_region_read  (0000:09:00.0:region0+0x%x, 4) = 0x%x\n", us / 1000000,
+                  us % 1000000, offset, value);
+  else if (kind == "mali-log")
+    std::snprintf(line, sizeof line, "%u,%c,0x%08x,%08x\n", unsigned(random() % 600), write ? 'W' : 'R',
+                  offset, value);
+  else if (kind == "nvdla-txn")
+    std::snprintf(line, sizeof line, "write_reg 0xffff%04x 0x%x #NVDLA_REGISTER_%u\n", offset, value, offset);
+  else
+    std::snprintf(line, sizeof line, "[R +%llu.%06llu] writel 0x%x 0x%x\n[S +%llu.%06llu] OK\n", us / 1000000,
+                  us % 1000000, 0xe0000000 + offset, value, us / 1000000, us % 1000000);
+  return line;
+}
+
+/// The path of a capture of that kind, made once.
+const std::string &capture(const std::string &kind) {
+  static Directory directory;
+  static std::map<std::string, std::string> made;
+  std::string &path = made[kind];
+  if (path.empty()) {
+    path = directory.path + "/" + kind;
+    std::mt19937_64 random(1);
+    std::string text;
+    for (uint64_t number = 0; text.size() < textBytes; ++number)
+      text += lineOf(kind, random, number);
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  return path;
+}
+
+void importing(benchmark::State &state, const char *kind) {
+  ImportOptions options;
+  options.kind = kind;
+  options.files = {capture(kind)};
+  options.output = capture(kind) + ".tape";
+  options.writer.syncOnFinish = false;
+  uint64_t bytes = 0;
+  for (auto _ : state) {
+    ImportReport report;
+    if (llvm::Error error = importCapture(options, report)) {
+      state.SkipWithError(toFailure(std::move(error)).message.c_str());
+      return;
+    }
+    bytes += report.bytes;
+  }
+  state.SetBytesProcessed(int64_t(bytes));
+}
+
+void lineEnds(benchmark::State &state, const char *kind) {
+  std::ifstream file(capture(kind), std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  uint64_t bytes = 0;
+  for (auto _ : state) {
+    uint64_t lines = 0;
+    for (const char *at = text.data(), *end = at + text.size(); at != end; ++lines) {
+      const auto *newline = static_cast<const char *>(std::memchr(at, '\n', size_t(end - at)));
+      at = newline ? newline + 1 : end;
+    }
+    benchmark::DoNotOptimize(lines);
+    bytes += text.size();
+  }
+  state.SetBytesProcessed(int64_t(bytes));
+}
+
+} // namespace
+
+BENCHMARK_CAPTURE(lineEnds, floor, "mmiotrace")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(importing, mmiotrace, "mmiotrace")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(importing, vfio_trace, "vfio-trace")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(importing, mali_log, "mali-log")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(importing, nvdla_txn, "nvdla-txn")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(importing, qtest, "qtest")->Unit(benchmark::kMillisecond);
+
+BENCHMARK_MAIN();
