@@ -21,6 +21,7 @@ constexpr Verb table[] = {
     {"info", "Say what a tape is and what is on it", runInfo},
     {"dump", "List a tape's packets", runDump},
     {"trim", "Make a window range a tape of its own", runTrim},
+    {"trigger", "Check a trigger file, or carry it out over tapes", runTrigger},
     {"verify", "Check every block, hash, index entry and cross-reference of a tape", runVerify},
     {"recover", "Make a valid tape of what a damaged or unfinished one still holds", runRecover},
     {"import", "Make a tape of what another tool recorded", runImport},
@@ -60,11 +61,16 @@ void keepStandardDescriptors() {
 
 /// A reader that goes away must show as EPIPE. A handler, not SIG_IGN: programs we start get the default
 /// back.
-void survivePipes() {
-  struct sigaction action = {};
+///
+/// So must a limit on file sizes (ulimit -f) show as EFBIG, and not end us with a file half-written.
+void surviveWrites() {
+  struct sigaction action = {}, before = {};
   action.sa_handler = [](int) {};
   action.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &action, nullptr);
+  sigaction(SIGXFSZ, nullptr, &before);
+  if (before.sa_handler == SIG_DFL) // Ignored: programs we start inherit that.
+    sigaction(SIGXFSZ, &action, nullptr);
 }
 
 int unknownVerb(ArrayRef<const char *> args) {
@@ -92,6 +98,12 @@ int run(ArrayRef<const char *> args) {
     printHelp(outs());
     return Report("command", false).finish(0);
   }
+  if (first == "--version" && asksForJson(args)) {
+    Report report("version", true);
+    report.verdict(0);
+    report.object().attribute("version", TAPEBACK_VERSION);
+    return report.finish(0);
+  }
   if (first == "--version") {
     outs() << "tapeback " TAPEBACK_VERSION " (LLVM " LLVM_VERSION_STRING ")\n";
     return Report("command", false).finish(0);
@@ -99,6 +111,11 @@ int run(ArrayRef<const char *> args) {
   const char *helpOption[] = {"--help"};
   if (first == "help") {
     args = args.drop_front();
+    if (args.size() > 1)
+      return Report("command", asksForJson(args))
+          .fail(Failure(FailureClass::Usage, "unexpected-argument",
+                        std::string("unexpected argument '") + args[1] + "'", "command line",
+                        "usage: tapeback help VERB"));
     for (const Verb &verb : verbs())
       if (StringRef(args[0]) == verb.name)
         return verb.run(ArrayRef<const char *>(helpOption));
@@ -121,7 +138,7 @@ ArrayRef<Verb> verbs() {
 int main(int argc, char **argv) {
   using namespace tapeback;
   keepStandardDescriptors();
-  survivePipes();
+  surviveWrites();
   try {
     return run(ArrayRef<const char *>(argv + (argc > 0), argv + argc));
   } catch (const std::bad_alloc &) {

@@ -22,6 +22,7 @@ int runBisect(llvm::ArrayRef<const char *> args);
 int runInfo(llvm::ArrayRef<const char *> args);
 int runDump(llvm::ArrayRef<const char *> args);
 int runTrim(llvm::ArrayRef<const char *> args);
+int runTrigger(llvm::ArrayRef<const char *> args);
 int runVerify(llvm::ArrayRef<const char *> args);
 int runRecover(llvm::ArrayRef<const char *> args);
 int runImport(llvm::ArrayRef<const char *> args);

@@ -2,7 +2,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 namespace {
 
 /// One direction: goes packet by packet away from the point while the amount lasts.
@@ -95,4 +95,4 @@ Expected<CaptureExtent> resolveCapture(CaptureHistory &history, uint64_t point, 
   return extent;
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

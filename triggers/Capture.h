@@ -5,7 +5,7 @@
 #include "triggers/Evaluator.h"
 #include "llvm/Support/Error.h"
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 /// What resolveCapture() needs to know of the packets of a stream. Packets count from first() to last().
 class CaptureHistory {
@@ -39,4 +39,4 @@ struct CaptureExtent {
 llvm::Expected<CaptureExtent> resolveCapture(CaptureHistory &history, uint64_t point, uint64_t time,
                                              CaptureAmount pre, CaptureAmount post);
 
-} // namespace tapeback
+} // namespace tapeback::triggers

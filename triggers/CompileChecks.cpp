@@ -6,14 +6,12 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 //===- Interests -------------------------------------------------------------------------------------===//
 
 namespace {
 
-/// Kinds of packets whose place (register or counter) is part of their key.
-constexpr uint64_t placedKinds = accessKinds | kindBit(PacketKind::CounterSnapshot);
 constexpr size_t mostInterests = 256;
 
 uint64_t kindsOf(const std::vector<Interest> &interests) {
@@ -239,7 +237,8 @@ void Compiler::checkReachable(const Trigger &trigger) {
         SmallVector<uint32_t, 16> stack = {rule.condition};
         while (!stack.empty()) {
           const Node &part = program.nodes[stack.pop_back_val()];
-          raises |= part.op == NodeOp::Raised;
+          // Of what the description has none of, the file has been warned.
+          raises |= part.op == NodeOp::Raised || (part.op == NodeOp::PlaceIs && !part.b);
           if (part.op == NodeOp::And || part.op == NodeOp::Or)
             stack.append({part.a, part.b});
         }
@@ -313,4 +312,4 @@ void Compiler::checkProgram() {
                       "make tables smaller");
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

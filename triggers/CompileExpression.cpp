@@ -4,7 +4,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 Typed Compiler::emit(const Node &node, const Typed &like) {
   if (program.nodes.size() >= 1u << 20) {
@@ -379,4 +379,4 @@ Typed Compiler::membership(const Expression &e) {
   return emit(node, like);
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

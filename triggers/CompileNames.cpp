@@ -4,7 +4,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 const Description *Compiler::description() const {
   uint16_t device = program.triggers[current].device;
@@ -176,8 +176,11 @@ std::optional<uint32_t> Compiler::slotOf(StringRef name, StringRef field, Source
   }
   std::string key = std::to_string(slot.device) + "/" + slot.name;
   auto [entry, isNew] = slotIndices.try_emplace(key, uint32_t(program.slots.size()));
-  if (isNew)
+  if (isNew) {
+    if (!slot.isCounter)
+      place(slot.place); // So that what waits for a change of it is asked at its place only.
     program.slots.push_back(std::move(slot));
+  }
   return entry->second;
 }
 
@@ -550,4 +553,4 @@ Typed Compiler::event(const Expression &e) {
   return {};
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

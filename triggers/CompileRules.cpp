@@ -5,7 +5,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 void Compiler::declarations(const TriggerSyntax &syntax) {
   using Kind = DeclarationSyntax::Kind;
@@ -519,4 +519,4 @@ Expected<Program> compileTriggersOrFail(StringRef source, StringRef name, const 
   return std::move(*compilation.program);
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -5,7 +5,7 @@
 #include "triggers/Syntax.h"
 #include "llvm/ADT/StringMap.h"
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 /// What an expression has become: its node and what is known of its value.
 struct Typed {
@@ -131,4 +131,4 @@ inline uint64_t bitsBelow(unsigned bits) {
   return bits >= 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -4,7 +4,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 static uint64_t later(uint64_t base, uint64_t amount) {
   return base > ~uint64_t(0) - 1 - amount ? ~uint64_t(0) - 1 : base + amount;
@@ -122,4 +122,4 @@ void Evaluator::meetDeadlines(Clock clock, SmallVectorImpl<Output> &out) {
   schedule();
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

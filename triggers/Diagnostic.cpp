@@ -5,7 +5,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 void Diagnostics::add(Diagnostic::Severity severity, SourceRange where, std::string message,
                       std::string hint) {
@@ -91,4 +91,4 @@ std::string suggestion(StringRef word, ArrayRef<std::string> all, StringRef what
   return (what + ": " + text + (all.size() > shown ? " …" : "")).str();
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 /// A piece of a source text, in bytes.
 struct SourceRange {
@@ -57,4 +57,4 @@ llvm::Error diagnosticsFailure(llvm::ArrayRef<Diagnostic> diagnostics, llvm::Str
 /// `all` at most); empty if there is nothing.
 std::string suggestion(llvm::StringRef word, llvm::ArrayRef<std::string> all, llvm::StringRef what);
 
-} // namespace tapeback
+} // namespace tapeback::triggers

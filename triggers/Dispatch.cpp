@@ -5,7 +5,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 /// Beyond so many keys, packets share the list of their kind, which may be longer than need be.
 static constexpr size_t maxKeys = 65536;
@@ -110,4 +110,4 @@ bool Evaluator::concerns(const Packet &packet) {
   }
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -4,7 +4,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 namespace {
 
@@ -168,11 +168,11 @@ Evaluator::Value Evaluator::field(PacketField which) const {
   case PacketField::Address: return known(packet.address);
   case PacketField::Width: return known(uint64_t(packet.width));
   case PacketField::Thread: return known(uint64_t(packet.thread));
-  case PacketField::Issue: return known(nanoseconds(packet.clock, packet.issueTime));
-  case PacketField::Complete: return {nanoseconds(packet.clock, packet.completeTime), ended};
+  case PacketField::Issue: return known(nanoseconds(timesClock(packet), packet.issueTime));
+  case PacketField::Complete: return {nanoseconds(timesClock(packet), packet.completeTime), ended};
   case PacketField::Duration: {
-    uint64_t issue = nanoseconds(packet.clock, packet.issueTime),
-             complete = nanoseconds(packet.clock, packet.completeTime);
+    uint64_t issue = nanoseconds(timesClock(packet), packet.issueTime),
+             complete = nanoseconds(timesClock(packet), packet.completeTime);
     return {complete - issue, ended && complete >= issue};
   }
   case PacketField::Length: return known(extra.length);
@@ -281,4 +281,4 @@ Evaluator::Value Evaluator::memoryValue(const Node &node) const {
   }
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

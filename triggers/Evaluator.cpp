@@ -3,7 +3,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 static constexpr unsigned maxRounds = 8;
 
@@ -105,7 +105,7 @@ void Evaluator::passSlowly(uint64_t ordinal, uint64_t issueTime, uint64_t comple
 
 void Evaluator::packet(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, Fetch fetch,
                        SmallVectorImpl<Output> &out) {
-  uint64_t issue = nanoseconds(packet.clock, packet.issueTime);
+  uint64_t issue = nanoseconds(timesClock(packet), packet.issueTime);
   if (!started) {
     start(issue, ordinal);
     for (uint32_t t = 0; t < triggers.size(); ++t)
@@ -114,7 +114,7 @@ void Evaluator::packet(uint64_t ordinal, const Packet &packet, const PacketExtra
     settle(out);
   }
   now = std::max(now, issue);
-  latest = std::max({latest, now, nanoseconds(packet.clock, packet.completeTime)});
+  latest = std::max({latest, now, nanoseconds(timesClock(packet), packet.completeTime)});
   if (rescheduling)
     schedule();
   if (now > nextHost)
@@ -444,4 +444,4 @@ Evaluator::Shortfalls Evaluator::shortfalls() const {
   return result;
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -9,7 +9,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include <memory>
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 /// What the stream's numbers mean. Tables may grow later: tell with Evaluator::names().
 struct StreamNames {
@@ -33,6 +33,12 @@ struct Output {
   std::array<Value, 4> values; ///< Of Fire.
 };
 constexpr uint64_t noPacket = ~uint64_t(0);
+
+/// Of a packet's issue and complete times. A ClockSample names the clock that it read; its times are the
+/// host's.
+inline uint8_t timesClock(const Packet &packet) {
+  return packet.kind == PacketKind::ClockSample ? 0 : packet.clock;
+}
 
 class Evaluator;
 
@@ -257,4 +263,4 @@ private:
   uint64_t droppedDeadlines = 0, droppedRaises = 0;
 };
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -4,7 +4,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 void Evaluator::updateSlot(uint32_t index) {
   const SlotDescription &description = compiled.slots[index];
@@ -121,4 +121,4 @@ ArrayRef<uint8_t> Evaluator::content() const {
   return contentNow;
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -4,7 +4,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 namespace {
 
 bool isWordStart(char c) {
@@ -175,4 +175,4 @@ std::vector<Token> tokenise(StringRef text, Diagnostics &diagnostics) {
   return Lexing(text, diagnostics).run();
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -3,7 +3,7 @@
 
 #include "triggers/Diagnostic.h"
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 enum class TokenKind : uint8_t {
   End,
@@ -27,4 +27,4 @@ struct Token {
 constexpr size_t maxTokens = 200'000;
 std::vector<Token> tokenise(llvm::StringRef text, Diagnostics &diagnostics);
 
-} // namespace tapeback
+} // namespace tapeback::triggers

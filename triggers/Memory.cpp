@@ -3,7 +3,7 @@
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 //===- ValueTable ------------------------------------------------------------------------------------===//
 
@@ -206,4 +206,4 @@ std::optional<bool> MappedRanges::covers(uint64_t address, uint64_t length) cons
   return piece != pieces.begin() && std::prev(piece)->last >= last;
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

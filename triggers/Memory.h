@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 /// Values by key, in the order in which the keys came. When full, the oldest goes and is counted.
 class ValueTable {
@@ -102,4 +102,4 @@ private:
   bool overflown = false;
 };
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -3,7 +3,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 static constexpr size_t mostExplained = 4096;
 
@@ -150,4 +150,4 @@ void Coverage::entered(const Evaluator &evaluator, uint32_t t, uint32_t s) {
   ++at(stateCounts, program, t, program.states[s].where, "").yes;
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

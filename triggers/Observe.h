@@ -4,7 +4,7 @@
 #include "triggers/Evaluator.h"
 #include <map>
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 /// Calls `leaf` for the predicates of a condition that decide it, in the order in which they are evaluated:
 /// what && and || join, `!` looked through. `held` is the predicate's own value.
@@ -60,4 +60,4 @@ private:
   Table stateCounts, ruleCounts, predicateCounts;
 };
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -1,6 +1,6 @@
 #include "triggers/Program.h"
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 llvm::ArrayRef<PacketFieldName> packetFields() {
   static constexpr PacketFieldName all[] = {
@@ -36,4 +36,4 @@ llvm::ArrayRef<PacketFieldName> packetFields() {
   return all;
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -4,7 +4,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 bool isEventWord(StringRef word) {
   for (unsigned kind = 0; kind < packetKindCount; ++kind)
@@ -348,4 +348,4 @@ ExpressionPointer ExpressionParser::named() {
   return deepens(*result) ? std::move(result) : nullptr;
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

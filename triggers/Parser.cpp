@@ -2,7 +2,7 @@
 
 using namespace llvm;
 
-namespace tapeback {
+namespace tapeback::triggers {
 namespace {
 
 class FileParser : ExpressionParser {
@@ -362,4 +362,4 @@ std::vector<TriggerSyntax> parseTriggers(StringRef text, Diagnostics &diagnostic
   return FileParser(tokenise(text, diagnostics), diagnostics).run();
 }
 
-} // namespace tapeback
+} // namespace tapeback::triggers

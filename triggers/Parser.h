@@ -3,7 +3,7 @@
 
 #include "triggers/Syntax.h"
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 /// True for what begins an event predicate: a packet kind, or one of read, write, poll, access, raised.
 bool isEventWord(llvm::StringRef word);
@@ -62,4 +62,4 @@ private:
   bool deepens(Expression &parent);
 };
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 /// A place that is not there (state, rule, device …).
 constexpr uint32_t noIndex = ~uint32_t(0);
@@ -308,4 +308,4 @@ struct PacketFieldName {
 };
 llvm::ArrayRef<PacketFieldName> packetFields();
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-namespace tapeback {
+namespace tapeback::triggers {
 
 struct Name {
   std::string text;
@@ -143,4 +143,4 @@ struct TriggerSyntax {
 /// Complains into `diagnostics`; what could be understood is returned anyway. Nesting is bounded.
 std::vector<TriggerSyntax> parseTriggers(llvm::StringRef text, Diagnostics &diagnostics);
 
-} // namespace tapeback
+} // namespace tapeback::triggers

@@ -31,6 +31,7 @@ const std::map<std::string, std::vector<std::string>> &goodArguments() {
       {"bisect", {"/nonexistent.tape", "--good", "null:", "--bad", "null:"}},
       {"info", {"/nonexistent.tape"}},
       {"dump", {"/nonexistent.tape"}},
+      {"trigger", {"check", "/nonexistent.trig"}},
       {"trim", {"/nonexistent.tape", "-o", "/tmp/tapeback-never-written.tape", "--range", "w0"}},
       {"verify", {"/nonexistent.tape"}},
       {"recover", {"/nonexistent.tape", "-o", "/tmp/tapeback-never-written.tape"}},
@@ -53,8 +54,8 @@ TEST_CASE("the command lists every verb of the design that exists, and nothing o
   CHECK(help.err.empty());
   CHECK_FALSE(StringRef(help.out).contains("LLVM"));
   std::vector<std::string> verbs = verbsInHelp();
-  CHECK(verbs == std::vector<std::string>{"record", "replay", "bisect", "info", "dump", "trim", "verify",
-                                          "recover", "import", "targets", "device"});
+  CHECK(verbs == std::vector<std::string>{"record", "replay", "bisect", "info", "dump", "trim", "trigger",
+                                          "verify", "recover", "import", "targets", "device"});
   for (const std::string &verb : verbs)
     CHECK_MESSAGE(goodArguments().count(verb), verb);
   CHECK(runTapeback({"-h"}).out == help.out);
@@ -186,6 +187,20 @@ TEST_CASE("bad usage exits 2 with one message, and says nothing on standard outp
         CHECK_MESSAGE(result.out.empty(), result);
     }
   }
+}
+
+TEST_CASE("what is asked of no verb is answered as strictly") {
+  RunResult version = runTapeback({"--version", "--json"});
+  CHECK_MESSAGE(version.exited(0), version);
+  Expected<json::Value> object = json::parse(version.out);
+  REQUIRE(bool(object));
+  CHECK(object->getAsObject()->getString("schema") == "tapeback.version/1");
+  CHECK(object->getAsObject()->getString("version")->starts_with("0."));
+  RunResult many = runTapeback({"help", "dump", "trim"});
+  CHECK_MESSAGE(many.exited(2), many);
+  CHECK_MESSAGE(StringRef(many.err).contains("'trim'"), many);
+  RunResult check = runTapeback({"device", "check", "edu", "--register", "STATUS"});
+  CHECK_MESSAGE(check.exited(2), check);
 }
 
 TEST_CASE("bad usage with --json is one JSON object, for every verb") {

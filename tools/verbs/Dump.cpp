@@ -7,6 +7,7 @@
 #include "tools/Range.h"
 #include "tools/Report.h"
 #include "tools/Verb.h"
+#include <map>
 #include <unistd.h>
 
 using namespace llvm;
@@ -170,9 +171,34 @@ Error forEachPacket(
   return Error::success();
 }
 
+/// Trigger points within a range, by packet; at most as many as a listing can show.
+using TriggerPoints = std::multimap<uint64_t, std::string>;
+Expected<TriggerPoints> triggersIn(TapeReader &reader, const TapeRange &range) {
+  constexpr size_t most = 10'000;
+  Expected<std::vector<TapeReader::TriggerRecord>> all = reader.triggers();
+  if (!all)
+    return all.takeError();
+  TriggerPoints points;
+  for (const TapeReader::TriggerRecord &one : *all)
+    if (one.packet >= range.firstPacket && one.packet - range.firstPacket < range.packetCount &&
+        points.size() < most)
+      points.emplace(one.packet, one.text);
+  return points;
+}
+
+void writeTriggerPoints(json::OStream &os, const TriggerPoints &points) {
+  os.attributeArray("triggers", [&] {
+    for (const auto &[packet, text] : points)
+      os.object([&] {
+        os.attribute("packet", packet);
+        os.attribute("text", json::fixUTF8(text));
+      });
+  });
+}
+
 /// One object with a bounded array. Its size is bounded, too: payloads in full may be long.
 int dumpObject(Report &report, TapeReader &reader, const TapeRange &range, PacketFilter &filter,
-               PacketPrinter &printer, uint64_t limit, StringRef path) {
+               PacketPrinter &printer, const TriggerPoints &triggers, uint64_t limit, StringRef path) {
   constexpr uint64_t maxBytes = 64u << 20;
   json::OStream &os = report.object();
   os.attribute("tape", json::fixUTF8(path));
@@ -181,6 +207,7 @@ int dumpObject(Report &report, TapeReader &reader, const TapeRange &range, Packe
   uint64_t shown = 0;
   std::optional<Failure> failure;
   LeftOut leftOut;
+  writeTriggerPoints(os, triggers);
   os.attributeArray("packets", [&] {
     Error error = forEachPacket(reader, range, filter, printer, leftOut,
                                 [&](uint64_t ordinal, uint64_t window, const Packet &packet,
@@ -279,9 +306,14 @@ int runDump(ArrayRef<const char *> args) {
       return report.fail(resolved.takeError());
     part = *resolved;
   }
+  TriggerPoints triggers;
+  if (Expected<TriggerPoints> found = triggersIn(reader, part))
+    triggers = std::move(*found);
+  else // Packets can be listed without them.
+    report.warn("trigger points could not be read: " + toFailure(found.takeError()).message);
   uint64_t most = limit.getNumOccurrences() ? uint64_t(limit) : line.json() ? 10000 : ~uint64_t(0);
   if (line.json())
-    return dumpObject(report, reader, part, *filter, printer, most, path);
+    return dumpObject(report, reader, part, *filter, printer, triggers, most, path);
 
   uint64_t shown = 0;
   if (form == "jsonl") {
@@ -292,6 +324,7 @@ int runDump(ArrayRef<const char *> args) {
       head.attribute("root", toHex(reader.summary().root));
       head.attribute("packets", reader.summary().packets);
       head.attribute("windows", reader.summary().windows);
+      writeTriggerPoints(head, triggers);
     });
     head.flush();
     outs() << "\n";
@@ -307,6 +340,9 @@ int runDump(ArrayRef<const char *> args) {
                                        : printer.writeJsonLine(outs(), ordinal, window, packet, extra))
           return bad;
         ++shown;
+        if (form == "text")
+          for (auto [at, end] = triggers.equal_range(ordinal); at != end; ++at)
+            outs() << "          ^ trigger " << quoteUntrusted(at->second) << "\n";
         return true;
       });
   for (const std::string &warning : printer.takeWarnings())
