@@ -8,8 +8,8 @@
 
 namespace tapeback::client {
 
-/// Lives as long as the process: its memory is never freed, because threads may still be inside a call when
-/// exit() runs destructors. Not copied. Allocation failure is reported, never thrown.
+/// Lives as long as the process: its memory is not freed by itself, because threads may still be inside a
+/// call when exit() runs destructors. Not copied. Allocation failure is reported, never thrown.
 template <typename T>
 class Array {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
@@ -39,6 +39,12 @@ public:
   }
   void clear() { used = 0; }
   void truncate(size_t count) { used = count < used ? count : used; }
+  /// Gives its memory back. Only for owners that know that nobody else is inside.
+  void release() {
+    free(items);
+    items = nullptr;
+    used = capacity = 0;
+  }
   size_t size() const { return used; }
   T &operator[](size_t index) { return items[index]; }
   const T &operator[](size_t index) const { return items[index]; }

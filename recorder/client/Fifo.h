@@ -25,6 +25,10 @@ public:
     items.clear();
     taken = 0;
   }
+  void release() {
+    items.release();
+    taken = 0;
+  }
   size_t size() const { return items.size() - taken; }
   T &front() { return items[taken]; }
   T *begin() { return items.begin() + taken; }

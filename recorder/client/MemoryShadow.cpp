@@ -40,6 +40,7 @@ void MemoryShadow::remove(uint64_t iova) {
 void MemoryShadow::clear() {
   while (areas.size())
     remove(areas[areas.size() - 1].iova);
+  areas.release();
 }
 
 const MemoryShadow::Area *MemoryShadow::areaOf(uint64_t address) const {

@@ -11,6 +11,11 @@ using namespace tapeback::client;
 
 namespace {
 
+/// Gives back what it holds, as the client does when a device is closed.
+struct Shadow : MemoryShadow {
+  ~Shadow() { clear(); }
+};
+
 Rows rowsOf(uint64_t address, uint64_t bytes, uint64_t count = 1, uint64_t stride = 0) {
   Rows rows;
   REQUIRE(Rows::make(address, bytes, count, stride, rows));
@@ -62,7 +67,7 @@ TEST_CASE("overlap of rows and ranges is what a list of bytes says") {
 }
 
 TEST_CASE("a shadow knows what it learnt, and forgets what the device may write") {
-  MemoryShadow shadow;
+  Shadow shadow;
   REQUIRE(shadow.add(0x1000, 0x1000, 0x800));
   uint8_t zero[64] = {}, text[64];
   std::memset(text, 'x', sizeof text);
@@ -98,7 +103,7 @@ TEST_CASE("a shadow knows what it learnt, and forgets what the device may write"
 }
 
 TEST_CASE("free runs lie between what is owned and what is not there") {
-  MemoryShadow shadow;
+  Shadow shadow;
   REQUIRE(shadow.add(0x1000, 0x100, 0x100));
   REQUIRE(shadow.add(0x1200, 0x100, 0x100));
   shadow.take(rowsOf(0x1010, 16));
@@ -119,7 +124,7 @@ TEST_CASE("free runs lie between what is owned and what is not there") {
 }
 
 TEST_CASE("more owners than can be counted stay owners until all is given up") {
-  MemoryShadow shadow;
+  Shadow shadow;
   REQUIRE(shadow.add(0, 4096, 4096));
   Rows rows = rowsOf(0, 8);
   for (int i = 0; i < 300; ++i)
@@ -139,7 +144,7 @@ TEST_CASE("against a byte at a time") {
   };
   std::mt19937 random(5);
   for (int round = 0; round < 30; ++round) {
-    MemoryShadow shadow;
+    Shadow shadow;
     std::vector<Byte> oracle(512);
     REQUIRE(shadow.add(0x4000, 512, 512));
     std::vector<Rows> taken;
@@ -220,4 +225,5 @@ TEST_CASE("a fifo gives back what it got, in order") {
   for (unsigned item : fifo)
     CHECK(item == out++);
   CHECK(out == in);
+  fifo.release();
 }
