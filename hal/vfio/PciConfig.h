@@ -9,6 +9,8 @@ namespace tapeback {
 constexpr uint64_t pciCommandOffset = 4;
 constexpr uint16_t pciCommandMemory = 1 << 1;
 constexpr uint16_t pciCommandMaster = 1 << 2;
+/// Class code and revision: never all ones in a device that answers.
+constexpr uint64_t pciClassOffset = 8;
 
 /// The name under which a description of the device is installed ("edu"), or "VVVV:DDDD".
 std::string pciDeviceName(const PciDevice &device);

@@ -225,11 +225,13 @@ private:
     return checkAccess(spaceTable, space, address, width);
   }
 
+  /// Reads what only the device can answer: VFIO itself answers for the vendor and device numbers, whatever
+  /// became of the device.
   llvm::Error checkLink() {
-    llvm::Expected<uint64_t> vendor = regions[configSpace].read(0, 2);
-    if (!vendor)
-      return vendor.takeError();
-    if (*vendor == 0xffff)
+    llvm::Expected<uint64_t> identity = regions[configSpace].read(pciClassOffset, 4);
+    if (!identity)
+      return identity.takeError();
+    if (*identity == 0xffffffff)
       return failTarget(
           "link-down", "the device answers all ones, its identity included: the link is down", self.uri,
           "reset the slot or power-cycle the board, then rescan (as root): echo 1 > /sys/bus/pci/rescan");

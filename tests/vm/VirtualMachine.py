@@ -219,6 +219,12 @@ class Machine:
             if "return" in answer:
                 return answer["return"]
 
+    def monitor(self, line, expect):
+        """A command of QEMU's own monitor; its answer must begin with `expect`."""
+        answer = self.qmp("human-monitor-command", **{"command-line": line})
+        if not answer.startswith(expect):
+            raise MachineError(f"{line}: {answer}")
+
     def kill(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)

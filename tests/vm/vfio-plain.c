@@ -1,9 +1,10 @@
 /* A program that drives QEMU's edu device through Linux VFIO by itself, as anybody would write it: no
  * Tapeback in it. For `tapeback record --preload`, which must make a tape of it without its help.
  *
- *   vfio-plain ADDRESS [--rounds N] [--insist]
+ *   vfio-plain ADDRESS [--rounds N] [--insist] [--hot]
  *
- * --insist maps the registers even where the region query says that they cannot be mapped. Exits 0 if all
+ * --insist maps the registers even where the region query says that they cannot be mapped; --hot ends with a
+ * hot reset of the bus in place of the device's own reset. Exits 0 if all
  * answers were right, 1 if one was not, 3 if VFIO refused something. */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 
 enum { MEMORY = 16384, IOVA = 0x1000000 };
 
-static int device, eventDescriptor;
+static int device, group, eventDescriptor;
 static struct vfio_region_info bar;
 static volatile uint8_t *mapped;
 static uint8_t *memory;
@@ -84,7 +85,8 @@ static void openDevice(const char *address, int insist) {
   need(length > 0, path);
   link[length] = 0;
   snprintf(path, sizeof path, "/dev/vfio%s", strrchr(link, '/'));
-  int container = open("/dev/vfio/vfio", O_RDWR), group = open(path, O_RDWR);
+  int container = open("/dev/vfio/vfio", O_RDWR);
+  group = open(path, O_RDWR);
   need(container >= 0 && group >= 0, path);
   need(ioctl(group, VFIO_GROUP_SET_CONTAINER, &container) == 0, "SET_CONTAINER");
   need(ioctl(container, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU) == 0, "SET_IOMMU");
@@ -144,20 +146,37 @@ static void once(uint32_t round) {
   expect("what came back", (uint32_t)memcmp(memory + 8192, memory + from, count), 0);
 }
 
+/* Every device behind the bridge is in our group: its descriptor says that they are ours to reset. */
+static void hotReset(void) {
+  char buffer[sizeof(struct vfio_pci_hot_reset) + sizeof(int32_t)];
+  struct vfio_pci_hot_reset *request = (struct vfio_pci_hot_reset *)buffer;
+  memset(buffer, 0, sizeof buffer);
+  request->argsz = sizeof buffer;
+  request->count = 1;
+  int32_t descriptor = group;
+  memcpy(request->group_fds, &descriptor, sizeof descriptor);
+  need(ioctl(device, VFIO_DEVICE_PCI_HOT_RESET, request) == 0, "PCI_HOT_RESET");
+}
+
 int main(int argc, char **argv) {
-  int insist = 0;
+  int insist = 0, hot = 0;
   uint32_t rounds = 20;
   if (argc < 2)
     return 2;
   for (int i = 2; i < argc; ++i)
     if (!strcmp(argv[i], "--insist"))
       insist = 1;
+    else if (!strcmp(argv[i], "--hot"))
+      hot = 1;
     else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
       rounds = (uint32_t)atoi(argv[++i]);
   openDevice(argv[1], insist);
   for (uint32_t round = 0; round < rounds; ++round)
     once(round);
-  need(ioctl(device, VFIO_DEVICE_RESET) == 0, "RESET");
+  if (hot)
+    hotReset();
+  else
+    need(ioctl(device, VFIO_DEVICE_RESET) == 0, "RESET");
   expect("the identity", readRegister(0), 0x010000ed);
   printf("vfio-plain: %u rounds, %d wrong, registers %s\n", rounds, wrong,
          mapped ? "mapped" : "by pread and pwrite");

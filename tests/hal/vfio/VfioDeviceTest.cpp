@@ -1,5 +1,6 @@
 // vfio: on a real edu device behind a real IOMMU: in the test machine of tests/vm, or wherever
-// TAPEBACK_VFIO_DEVICE names an edu that is bound to vfio-pci.
+// TAPEBACK_VFIO_DEVICE names an edu that is bound to vfio-pci, and TAPEBACK_VFIO_NVME an NVMe controller that
+// may be reset.
 #include "format/Failure.h"
 #include "hal/Target.h"
 #include "tests/support/Skip.h"
@@ -7,8 +8,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <numeric>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 using namespace tapeback;
@@ -51,6 +54,29 @@ struct Edu {
       REQUIRE_FALSE(bool(target.advance(1'000'000)));
     }
   }
+};
+
+/// Takes the bridge above a device out of the way of configuration cycles: to those, the device is gone, as
+/// behind a dead link. Its memory still answers. Put back at the end.
+class UnreachableConfig {
+public:
+  explicit UnreachableConfig(const std::string &device)
+      : fd(::open(("/sys/bus/pci/devices/" + device + "/../config").c_str(), O_RDWR | O_CLOEXEC)) {
+    REQUIRE(fd >= 0);
+    REQUIRE(::pread(fd, &number, 1, secondaryBusNumber) == 1);
+    REQUIRE(number != 0);
+    uint8_t none = 0;
+    REQUIRE(::pwrite(fd, &none, 1, secondaryBusNumber) == 1);
+  }
+  ~UnreachableConfig() {
+    CHECK(::pwrite(fd, &number, 1, secondaryBusNumber) == 1);
+    ::close(fd);
+  }
+
+private:
+  static constexpr off_t secondaryBusNumber = 0x19;
+  int fd;
+  uint8_t number = 0;
 };
 
 std::string codeOf(llvm::Error error) {
@@ -203,6 +229,69 @@ TEST_CASE("through the file: the same answers, and no access that the kernel wou
   CHECK(codeOf(target->read(edu.bar, 0x80, 8)) == "width-unsupported");
   CHECK(codeOf(target->write(edu.bar, 0x80, 8, 0)) == "width-unsupported");
   CHECK(codeOf(target->read(edu.bar, 0x2, 4)) == "misaligned");
+}
+
+TEST_CASE("all ones is a value, unless the identity is all ones too: then the link is down") {
+  NEEDS_DEVICE;
+  std::unique_ptr<Target> target = open();
+  Edu edu{*target};
+  edu.write(4, 0);
+  CHECK(edu.read(4) == 0xffffffff);
+  {
+    UnreachableConfig gone(std::getenv("TAPEBACK_VFIO_DEVICE"));
+    llvm::Expected<uint64_t> value = target->read(edu.bar, 4, 4);
+    REQUIRE_FALSE(bool(value));
+    Failure failure = toFailure(value.takeError());
+    CHECK(failure.code == "link-down");
+    CHECK(failure.cls == FailureClass::Target);
+    CHECK(codeOf(target->flush()) == "link-down");
+  }
+  CHECK(edu.read(4) == 0xffffffff);
+  CHECK(codeOf(target->flush()) == "none");
+}
+
+TEST_CASE("an NVMe controller: a command by DMA and MSI-X, and a function reset that resets") {
+  const char *address = std::getenv("TAPEBACK_VFIO_NVME");
+  if (!address)
+    TB_SKIP("no NVMe controller here: TAPEBACK_VFIO_NVME is not set (tests/vm sets it in its machine)");
+  llvm::Expected<std::unique_ptr<Target>> target = openTarget(std::string("vfio:") + address);
+  REQUIRE_MESSAGE(bool(target), (target ? std::string() : llvm::toString(target.takeError())));
+  CHECK((*target)->identity().facts.at("interrupts") == "msix");
+  Edu device{**target}; // Its accessors; registers as in the NVMe specification.
+  constexpr uint64_t cc = 0x14, csts = 0x1c, aqa = 0x24, asq = 0x28, acq = 0x30, tail = 0x1000;
+  constexpr uint64_t iova = 0x5000000;
+  llvm::Expected<MemoryRegion> region = (*target)->map({3 * 4096, 4096, iova});
+  REQUIRE(bool(region));
+  for (int round = 0; round < 2; ++round) {
+    CAPTURE(round);
+    std::memset(region->host, 0, region->size);
+    device.write(aqa, 0x000f000f);
+    device.write(asq, iova);
+    device.write(asq + 4, 0);
+    device.write(acq, iova + 4096);
+    device.write(acq + 4, 0);
+    device.write(cc, 0x00460001); // Entries of 64 and 16 bytes, enabled.
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!(device.read(csts) & 1)) {
+      REQUIRE(std::chrono::steady_clock::now() < end);
+      REQUIRE_FALSE(bool((*target)->advance(1'000'000)));
+    }
+    uint32_t identify[16] = {0x00070006};
+    identify[6] = uint32_t(iova + 8192);
+    identify[10] = 1; // The controller.
+    std::memcpy(region->host, identify, sizeof identify);
+    device.write(tail, 1);
+    llvm::Expected<InterruptResult> fired = (*target)->waitInterrupt(0, 20 * second);
+    REQUIRE_MESSAGE(bool(fired), (fired ? std::string() : llvm::toString(fired.takeError())));
+    CHECK(fired->fired);
+    uint32_t status = 0;
+    std::memcpy(&status, region->host + 4096 + 12, sizeof status);
+    CHECK(status == 0x00010007); // Our command, first pass of the ring, success.
+    CHECK(std::memcmp(region->host + 8192 + 4, "tapeback ", 9) == 0); // The serial number.
+    REQUIRE_FALSE(bool((*target)->reset(ResetKind::Function)));
+    CHECK(device.read(cc) == 0);
+    CHECK((device.read(csts) & 1) == 0);
+  }
 }
 
 TEST_CASE("one user at a time, and the other is told who") {
