@@ -115,6 +115,12 @@ llvm::Expected<OutputFile> OutputFile::create(llvm::StringRef path, std::string 
     file.fd = ::open(partial.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (file.fd < 0)
       return cannotCreate(errno, partial);
+    struct stat status;
+    if (::fstat(file.fd, &status) != 0)
+      return failSystem("cannot-create", "cannot look at the file: " + errnoText(errno), partial);
+    if (!S_ISREG(status.st_mode))
+      return failUsage("cannot-create", "what is written first exists and is not a regular file", partial,
+                       "Move it out of the way, or choose another output.");
     if (::flock(file.fd, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK)
         return failSystem("cannot-create", "cannot lock the file: " + errnoText(errno), partial);
@@ -122,7 +128,7 @@ llvm::Expected<OutputFile> OutputFile::create(llvm::StringRef path, std::string 
     }
     if (!sameFile(file.fd, partial))
       continue;
-    struct stat status;
+    // Again, now that it is ours.
     if (::fstat(file.fd, &status) != 0)
       return failSystem("cannot-create", "cannot look at the file: " + errnoText(errno), partial);
     if (status.st_size == 0)
@@ -166,7 +172,7 @@ llvm::Error OutputFile::write(llvm::ArrayRef<uint8_t> data) {
       const int error = put < 0 ? errno : EIO;
       return failSystem(error == ENOSPC || error == EDQUOT ? "disk-full" : "cannot-write",
                         "writing failed: " + errnoText(error), partial + ": offset " + std::to_string(bytes),
-                        "What was written so far can be saved with: tapeback recover");
+                        "Make room there, or name an output elsewhere.");
     }
     bytes += static_cast<uint64_t>(put);
     data = data.drop_front(static_cast<size_t>(put));

@@ -133,7 +133,7 @@ llvm::Expected<uint64_t> numberOption(const TargetUri &uri, llvm::StringRef key,
   llvm::Expected<uint64_t> number = parseNumber(*value);
   if (!number) {
     Failure failure = toFailure(number.takeError());
-    return badOption(uri, key, "'" + *value + "' is not a number: " + failure.message, failure.hint);
+    return badOption(uri, key, failure.message, failure.hint);
   }
   if (*number < low || *number > high)
     return badOption(uri, key, *value + " is out of range",

@@ -48,6 +48,8 @@ private:
   uint16_t device;
   uint64_t from;
   llvm::DenseSet<unsigned> established;
+  /// Something since the cut that may change what registers read besides those it names.
+  bool told = false;
 };
 
 std::optional<std::string> Walk::look(const History &history, uint64_t ordinal, const Packet &packet,
@@ -60,6 +62,12 @@ std::optional<std::string> Walk::look(const History &history, uint64_t ordinal, 
   if (packet.device != device || packet.completion != Completion::Done || packet.origin == Origin::Recorder)
     return std::nullopt;
   switch (packet.kind) {
+  case PacketKind::Reset:
+  case PacketKind::Submit: told = true; return std::nullopt;
+  case PacketKind::Interrupt:
+    return told ? std::nullopt
+                : std::optional<std::string>("packet " + std::to_string(ordinal) +
+                                             " waits for an interrupt whose cause lies before the cut");
   case PacketKind::RegisterRead: return lookAtRead(history.state(), ordinal, packet);
   case PacketKind::RegisterWrite: written(packet); return std::nullopt;
   case PacketKind::MemoryRead:
@@ -83,8 +91,18 @@ std::optional<std::string> Walk::lookAtRead(const ShadowState &state, uint64_t o
     return std::nullopt;
   // Never touched before the cut, or as a reset leaves it: a reset establishes it.
   std::optional<uint64_t> value = state.registerValue(packet.space, reg->offset);
-  if (!value || (reg->reset && *value == *reg->reset))
-    return std::nullopt;
+  if (!value || (reg->reset && *value == *reg->reset)) {
+    // Unless the device had changed it by itself, or on a write that does not say so.
+    if (told || !reg->reset || packet.width > 8 || packet.address < reg->offset ||
+        packet.address - reg->offset >= reg->width)
+      return std::nullopt;
+    unsigned shift = unsigned(packet.address - reg->offset) * 8;
+    uint64_t compared = (reg->compareMask >> shift) & widthMask(packet.width);
+    if (!((packet.value ^ (*reg->reset >> shift)) & compared))
+      return std::nullopt;
+    return "packet " + std::to_string(ordinal) + " reads a value of " + reg->name +
+           " that came about before the cut, and that the restore recipe does not restore";
+  }
   return "packet " + std::to_string(ordinal) + " reads " + reg->name +
          ", which was written before the cut and which the restore recipe does not restore";
 }
@@ -92,11 +110,15 @@ std::optional<std::string> Walk::lookAtRead(const ShadowState &state, uint64_t o
 void Walk::written(const Packet &packet) {
   const RegisterDescription *reg =
       description.find(source.spaceName(packet.space), packet.address, packet.width);
-  if (!reg)
+  if (!reg) {
+    told = true;
     return;
+  }
   established.insert(description.indexOf(*reg));
+  told |= reg->policy == ReplayPolicy::SideEffect || reg->cls == RegisterClass::Fifo;
   if (!startsActivity(source, packet))
     return;
+  told = true;
   // What tells of an activity's end is made by the activity.
   for (const ActivityDescription &activity : description.activities)
     if (activity.starts.reg == description.indexOf(*reg))

@@ -331,6 +331,9 @@ TEST_CASE("errors of the system name the file and the reason") {
   CHECK(codeOf(TapeReader::open(directory.file("fifo"))) == "not-a-file");
   CHECK(codeOf(TapeWriter::create(directory.file("fifo"), Manifest())) == "cannot-create");
   CHECK(codeOf(TapeReader::open(directory.file("."))) == "not-a-file");
+  // Nor is the name that is written first anything but a file.
+  REQUIRE(::mkfifo(directory.file("new.partial").c_str(), 0600) == 0);
+  CHECK(codeOf(TapeWriter::create(directory.file("new"), Manifest())) == "cannot-create");
 }
 
 TEST_CASE("a disk that takes no more ends the tape with an error that stays") {

@@ -237,6 +237,35 @@ TEST_CASE("What the recipe does not restore keeps a range from beginning with a 
   CHECK(replayFile(scratch.file("part.tape")).verdict == Verdict::Match);
 }
 
+TEST_CASE("What the device did by itself before the cut keeps a range from beginning with a keyframe") {
+  ScratchDirectory scratch;
+  for (uint64_t value : {0, 0x100})
+    for (bool acknowledged : {false, true}) {
+      ToyProgram program;
+      program.open();
+      program.write(toy::scratch, 1);
+      uint64_t cut = program.openWindow() + 1;
+      program.marker("cut");
+      if (acknowledged)
+        program.write(toy::irqAck, 1); // May have had any effect.
+      Packet read;
+      read.kind = PacketKind::RegisterRead;
+      read.space = 1;
+      read.address = toy::irq;
+      read.width = 4;
+      read.value = value;
+      program.raw(read);
+      writeTape(*program.finish(), scratch.file("whole.tape"));
+      Trimmed trimmed =
+          trim(scratch.file("whole.tape"), scratch.file("part.tape"), cut, cut, TrimOptions::Start::Keyframe);
+      CAPTURE(value);
+      CAPTURE(acknowledged);
+      CHECK(bool(trimmed.report) == (value == 0 || acknowledged));
+      if (!trimmed.report)
+        CHECK_MESSAGE(trimmed.failure->message.find("IRQ") != std::string::npos, trimmed.failure->message);
+    }
+}
+
 TEST_CASE("A cut behind lost packets is refused with the reason, one before them is not") {
   ScratchDirectory scratch;
   ToyProgram program;

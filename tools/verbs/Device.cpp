@@ -322,6 +322,9 @@ int runDevice(ArrayRef<const char *> args) {
     return report.fail(Failure(FailureClass::Usage, "bad-usage",
                                "there is nothing called '" + action + "' to do", "command line",
                                "use `device check` or `device show`"));
+  if (action == "check" && only.getNumOccurrences())
+    return report.fail(Failure(FailureClass::Usage, "bad-usage", "`device check` checks all of a description",
+                               "--register", "leave --register out, or use `device show`"));
   Expected<DescriptionText> text = loadDescriptionText(which);
   if (!text)
     return report.fail(text.takeError());
