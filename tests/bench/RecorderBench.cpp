@@ -20,6 +20,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -58,7 +59,7 @@ struct Options {
 };
 
 double rounded(double value) {
-  return double(int64_t(value * 1000 + 0.5)) / 1000;
+  return std::round(value * 1000) / 1000;
 }
 
 // Calls.
