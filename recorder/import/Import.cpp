@@ -1,5 +1,6 @@
 #include "recorder/import/Import.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 using namespace llvm;
@@ -64,6 +65,8 @@ OpenCompanion companionsOf(StringRef file) {
                        "put the file beside the capture");
     SmallString<256> path(folder);
     sys::path::append(path, name);
+    if (sys::fs::exists(path) && !sys::fs::is_regular_file(path))
+      return failUsage("bad-name", "the capture refers to something that is no file", quoted(name));
     return LineReader::open(path);
   };
 }
@@ -103,6 +106,9 @@ Outcome outcomeOf(const ImportReport &report) {
 
 Error surveyAll(const ImportOptions &options, Importer &importer) {
   for (const std::string &file : options.files) {
+    if (!sys::fs::is_regular_file(file))
+      return failUsage("not-a-file", "captures of this kind are read twice, so that a pipe does not do", file,
+                       "store it in a file first");
     Expected<std::unique_ptr<LineReader>> lines = LineReader::open(file);
     if (!lines)
       return lines.takeError();

@@ -14,10 +14,10 @@ public:
   LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
     Scanner s(line.text);
     uint64_t delta, offset, value;
-    if (line.text.trim().empty())
-      return LineVerdict::ignored("blank line");
-    if (line.text.starts_with("#"))
+    if (s.peek() == '#')
       return LineVerdict::ignored("comment");
+    if (unsigned(s.peek() - '0') > 9 && line.text.trim().empty())
+      return LineVerdict::ignored("blank line");
     if (!s.decimal(delta) || delta > ~uint64_t(0) / 2000 || !s.eat(','))
       return LineVerdict::notUnderstood(s, "a line begins with the microseconds since the one before");
     Packet packet;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
+#include <array>
 #include <cstdint>
 
 namespace tapeback {
@@ -62,7 +63,8 @@ public:
     uint64_t v = 0;
     for (; at != end && unsigned(*at - '0') < 10; ++at) {
       unsigned digit = unsigned(*at - '0');
-      if (v > (~uint64_t(0) - digit) / 10)
+      constexpr uint64_t most = ~uint64_t(0) / 10;
+      if (v >= most && (v > most || digit > ~uint64_t(0) % 10))
         return back(was);
       v = v * 10 + digit;
     }
@@ -73,13 +75,9 @@ public:
     const char *was = at;
     uint64_t v = 0;
     for (; at != end; ++at) {
-      unsigned digit = unsigned(*at - '0');
-      if (digit > 9) {
-        digit = (unsigned(*at) | 0x20) - 'a';
-        if (digit > 5)
-          break;
-        digit += 10;
-      }
+      unsigned digit = hexDigit[uint8_t(*at)];
+      if (digit > 15)
+        break;
       if (v >> 60)
         return back(was);
       v = v << 4 | digit;
@@ -128,6 +126,17 @@ public:
   }
 
 private:
+  /// A table, because whether a digit is a letter cannot be predicted.
+  static constexpr std::array<uint8_t, 256> hexDigit = [] {
+    std::array<uint8_t, 256> table{};
+    table.fill(16);
+    for (unsigned digit = 0; digit < 16; ++digit) {
+      table[uint8_t("0123456789abcdef"[digit])] = uint8_t(digit);
+      table[uint8_t("0123456789ABCDEF"[digit])] = uint8_t(digit);
+    }
+    return table;
+  }();
+
   bool back(const char *to) {
     at = to;
     return false;

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -143,6 +144,11 @@ TEST_CASE("NVDLA images and checks beside the trace") {
   CHECK(bool(verifyTape(tape)));
   store(scratch.path() + "/a.txn", "load_mem 0x80000000 0x8 ../in.dat\n");
   CHECK(import({scratch.path() + "/a.txn", "-o", tape, "--force"}).exited(5));
+  // What is no file is not waited for.
+  REQUIRE(mkfifo((scratch.path() + "/pipe.dat").c_str(), 0600) == 0);
+  store(scratch.path() + "/a.txn", "load_mem 0x80000000 0x8 pipe.dat\n");
+  RunResult pipe = import({scratch.path() + "/a.txn", "-o", tape, "--force"});
+  CHECK_MESSAGE(pipe.exited(5), pipe);
   // Memory and its check, replayed: the device (edu) leaves memory alone.
   store(scratch.path() + "/b.txn", "load_mem 0x10000 0x8 in.dat\ndump_mem 0x10000 0x4 out.dat\n");
   CHECK(import({scratch.path() + "/b.txn", "-o", tape, "--force"}).exited(0));
