@@ -406,10 +406,12 @@ class VfioTest(unittest.TestCase):
     def test_targets_says_what_can_be_driven(self):
         self.checkStep("targets-before", 0)
         self.checkStep("targets", 0)
-        before, after = self.text("targets-before.out"), self.text("targets.out")
-        self.assertIn("0000:01:00.0", before)
-        self.assertIn("not-bound", before)
-        self.assertIn("0000:01:00.0", after)
+        for address in ("0000:01:00.0", "0000:05:00.0"):
+            before, after = ({here["uri"]: here for scheme in self.json(step)["schemes"] for here in scheme["here"]}["vfio:" + address]
+                             for step in ("targets-before", "targets"))
+            self.assertEqual((before["usable"], before["code"]), (False, "not-bound"))
+            self.assertIn("driver_override", before["hint"])
+            self.assertEqual((after["usable"], after.get("why_not")), (True, None))
 
     def test_a_program_that_drives_vfio_by_itself(self):
         self.checkStep("plain-alone", 0)
