@@ -212,9 +212,9 @@ void ImportOutput::mapMemory(uint16_t device, uint64_t address, uint64_t length)
 }
 
 std::string ImportOutput::where(unsigned column) const {
-  std::string text = file_;
-  if (line_)
-    text += ":" + std::to_string(line_);
+  std::string text = fileName;
+  if (lineNumber)
+    text += ":" + std::to_string(lineNumber);
   if (column)
     text += ":" + std::to_string(column);
   return text;

@@ -67,8 +67,8 @@ public:
   void warn(llvm::StringRef code, std::string message);
 
   /// Used by the driver.
-  void inFile(llvm::StringRef name) { file_ = name.str(); }
-  void atLine(uint64_t number) { line_ = number; }
+  void inFile(llvm::StringRef name) { fileName = name.str(); }
+  void atLine(uint64_t number) { lineNumber = number; }
   std::string where(unsigned column = 0) const;
   /// A line was not understood: what it stood for is missing. Becomes a Loss packet before the next packet.
   void lineMissing() { ++missingLines; }
@@ -96,8 +96,8 @@ private:
   std::map<uint64_t, uint64_t> mapped; ///< First address to end, disjoint.
   uint64_t now = 0, backward = 0, eventCount = 0, lossCount = 0, missingLines = 0;
   uint8_t clockId = 0;
-  std::string file_;
-  uint64_t line_ = 0;
+  std::string fileName;
+  uint64_t lineNumber = 0;
   std::vector<ImportRemark> remarks;
   llvm::StringMap<uint64_t> counts;
 };

@@ -38,7 +38,7 @@ constexpr VerbHelp importHelp = {
     "  tapeback import trace.log -o trace.tape\n"
     "  tapeback import --from mmiotrace --description nvme.yaml mmio.txt -o nvme.tape\n"
     "  tapeback import --from vcd --signals ports.map dump.vcd -o bus.tape\n"
-    "  tapeback import --from qtest --qemu-args '-M q35 -device e1000' bug.qtest -o bug.tape\n",
+    "  tapeback import --from qtest --qemu-args \"$(cat machine.args)\" bug.qtest -o bug.tape\n",
     "  0  all of the capture is on the tape\n"
     "  2  bad usage; the capture cannot be read, is of no known kind, or has no events\n"
     "  5  the tape was written, but lines were not understood, the source lost some, or files are missing\n"};
