@@ -143,7 +143,9 @@ class Machine:
         self._lines = queue.Queue()
         self._folder = tempfile.TemporaryDirectory(prefix="tapeback-vm-")
         qmpPath = os.path.join(self._folder.name, "qmp")
-        command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-machine", "q35,kernel-irqchip=split", "-cpu", "max",
+        # One thread for both processors: with one for each, this QEMU can lose a processor's end-of-interrupt, whose timer
+        # is then dead for good. It costs nothing here, where the guest mostly waits.
+        command = ["qemu-system-x86_64", "-accel", "tcg,thread=single", "-machine", "q35,kernel-irqchip=split", "-cpu", "max",
                    "-smp", "2", "-m", str(memory), "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
                    "-kernel", str(image.kernel), "-initrd", str(image.initramfs),
                    "-append", "console=ttyS0 quiet panic=-1 intel_iommu=on",
