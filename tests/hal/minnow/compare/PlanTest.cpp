@@ -37,7 +37,7 @@ uint64_t digest(const StressOptions &options) {
 
 TEST_CASE("a seed's plan is the same everywhere and for ever") {
   // Tests and tapes name programs by seed. A change of the plan changes this on purpose.
-  CHECK(digest(optionsOf(1, 3000)) == 16081211769894910144u);
+  CHECK(digest(optionsOf(1, 3000)) == 13297854310514816406u);
   CHECK(digest(optionsOf(1, 300)) != digest(optionsOf(2, 300)));
   StressOptions plain = optionsOf(1, 300);
   plain.errors = plain.resets = false;
