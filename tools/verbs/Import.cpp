@@ -107,9 +107,6 @@ void writeJson(json::OStream &os, const ImportOptions &options, const ImportRepo
     for (const ImportRemark &remark : report.warnings)
       writeRemark(os, remark);
   });
-  os.attribute("packets", report.summary.packets);
-  os.attribute("windows", report.summary.windows);
-  os.attribute("root", toHex(report.summary.root));
 }
 
 void writeText(raw_ostream &os, const ImportOptions &options, const ImportReport &report) {
@@ -202,7 +199,12 @@ int runImport(ArrayRef<const char *> args) {
     if (Error error = importCapture(options, result)) {
       Failure failure = toFailure(std::move(error));
       writeRemarks(report, result);
-      return report.fail(failure);
+      if (!result.lines)
+        return report.fail(failure);
+      report.verdict(exitCodeOf(failure));
+      writeJson(report.object(), options, result);
+      report.error(failure);
+      return report.finish(exitCodeOf(failure));
     }
   }
   int code = result.lostAnything() ? 5 : 0;
@@ -210,6 +212,9 @@ int runImport(ArrayRef<const char *> args) {
   if (report.json()) {
     report.verdict(code);
     writeJson(report.object(), options, result);
+    report.object().attribute("packets", result.summary.packets);
+    report.object().attribute("windows", result.summary.windows);
+    report.object().attribute("root", toHex(result.summary.root));
   } else {
     writeText(outs(), options, result);
   }

@@ -93,6 +93,7 @@ TEST_CASE("never half a tape") {
   CHECK_MESSAGE(none.exited(2), none);
   CHECK(none.err.find("no-events") == std::string::npos);
   CHECK(none.err.find(empty + ":2:") != std::string::npos);
+  CHECK(linesOf(import({empty, "-o", tape, "--json"}).out) == std::vector<int64_t>{3, 0, 1, 0, 2});
   CHECK(import({odd, "-o", tape}).exited(2));
   CHECK(import({odd, "--from", "qtest", "-o", tape}).exited(2));
   CHECK(import({odd, "--from", "nonsense", "-o", tape}).exited(2));
