@@ -323,8 +323,8 @@ private:
         if (port.name.empty())
           port.name = scope.rtrim('.').str();
         const Variable *itsClock = nullptr;
-        for (std::string name : {prefix.str() + "aclk", scope.str() + "aclk", scope.str() + "clk",
-                                 scope.str() + "clock", prefix.str() + "ACLK", scope.str() + "ACLK"})
+        for (const std::string &name : {prefix.str() + "aclk", scope.str() + "aclk", scope.str() + "clk",
+                                        scope.str() + "clock", prefix.str() + "ACLK", scope.str() + "ACLK"})
           if (!itsClock)
             itsClock = find(name);
         if (!itsClock)
