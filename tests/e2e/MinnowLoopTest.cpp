@@ -145,6 +145,13 @@ TEST_CASE("Minnow's workloads replay both ways") {
         CHECK(output.getInteger("packets").value_or(0) > 200);
       }
     }
+  // A range out of the middle replays as well, from a keyframe that goes in through the debug port.
+  std::string part = scratch().file("part.tape");
+  RunResult trimmed =
+      runTapeback({"trim", scratch().file("ad-rtl.tape"), "--range", "w20..w30", "-o", part, "--json"});
+  REQUIRE_MESSAGE(trimmed.exited(0), trimmed);
+  for (const std::string to : {"rtl:minnow", "model:minnow"})
+    CHECK_MESSAGE(runTapeback({"replay", part, "--target", to, "--json"}).exited(0), to);
   // Two devices that differ in time only have no state to differ in either.
   RunResult result = runTapeback({"bisect", scratch().file("stress-rtl.tape"), "--good", "model:minnow",
                                   "--bad", "rtl:minnow?jitter=100", "--probe", "deep", "--json"});

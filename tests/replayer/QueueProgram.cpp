@@ -4,12 +4,12 @@
 
 namespace tapeback::test {
 
-static void must(llvm::Error error) {
+static void succeed(llvm::Error error) {
   if (error)
     throw std::runtime_error(llvm::toString(std::move(error)));
 }
 template <typename T>
-static T must(llvm::Expected<T> value) {
+static T succeed(llvm::Expected<T> value) {
   if (!value)
     throw std::runtime_error(llvm::toString(value.takeError()));
   return std::move(*value);
@@ -48,7 +48,7 @@ llvm::Error FilterTarget::writeMemory(uint64_t iova, llvm::ArrayRef<uint8_t> in)
 }
 
 std::unique_ptr<FilterTarget> openMinnow(const std::string &uri) {
-  return std::make_unique<FilterTarget>(must(openTarget(uri)));
+  return std::make_unique<FilterTarget>(succeed(openTarget(uri)));
 }
 
 static constexpr uint64_t queueRegister(unsigned q, uint64_t offset) {
@@ -57,8 +57,8 @@ static constexpr uint64_t queueRegister(unsigned q, uint64_t offset) {
 
 QueueProgram::QueueProgram(uint32_t entries, const std::string &uri)
     : theTape(std::make_unique<MemoryTape>()), device(openMinnow(uri)), entries(entries) {
-  DescriptionText text = must(loadDescriptionText("minnow"));
-  parsed = must(parseDescription(text.text, text.name));
+  DescriptionText text = succeed(loadDescriptionText("minnow"));
+  parsed = succeed(parseDescription(text.text, text.name));
   DeviceRecord record;
   record.alias = "minnow";
   record.targetUri = uri;
@@ -70,12 +70,12 @@ QueueProgram::QueueProgram(uint32_t entries, const std::string &uri)
   Packet reset;
   reset.kind = PacketKind::Reset;
   reset.origin = Origin::Recorder;
-  must(device->reset(ResetKind::Default));
+  succeed(device->reset(ResetKind::Default));
   append(reset);
   MapRequest request;
   request.size = size;
   request.iova = base;
-  must(device->map(request));
+  succeed(device->map(request));
   Packet map;
   map.kind = PacketKind::MemoryMap;
   map.address = base;
@@ -113,7 +113,7 @@ uint64_t QueueProgram::raw(Packet packet, PacketExtra extra) {
 }
 
 uint64_t QueueProgram::write(uint64_t offset, uint32_t value) {
-  must(device->write(0, offset, 4, value));
+  succeed(device->write(0, offset, 4, value));
   Packet packet;
   packet.kind = PacketKind::RegisterWrite;
   packet.space = 1;
@@ -129,12 +129,12 @@ uint64_t QueueProgram::read(uint64_t offset) {
   packet.space = 1;
   packet.width = 4;
   packet.address = offset;
-  packet.value = must(device->read(0, offset, 4));
+  packet.value = succeed(device->read(0, offset, 4));
   return append(packet);
 }
 
 uint64_t QueueProgram::store(uint64_t iova, llvm::ArrayRef<uint8_t> content) {
-  must(device->writeMemory(iova, content));
+  succeed(device->writeMemory(iova, content));
   Packet packet;
   packet.kind = PacketKind::MemoryWrite;
   packet.address = iova;
@@ -164,14 +164,14 @@ uint64_t QueueProgram::wait(uint64_t iova, uint64_t value, bool timesOut) {
   packet.completion = Completion::TimedOut;
   for (unsigned i = 0; i < 1000 && packet.completion != Completion::Done; ++i) {
     uint8_t bytes[8];
-    must(device->readMemory(iova, bytes));
+    succeed(device->readMemory(iova, bytes));
     packet.value = 0;
     for (unsigned b = 0; b < 8; ++b)
       packet.value |= uint64_t(bytes[b]) << (8 * b);
     if (packet.value == value)
       packet.completion = Completion::Done;
     else
-      must(device->advance(1000));
+      succeed(device->advance(1000));
   }
   if (timesOut != (packet.completion == Completion::TimedOut))
     throw std::runtime_error("a wait did not end as the test wants it to");
@@ -198,7 +198,7 @@ QueueProgram::Submitted QueueProgram::submit(unsigned q, const minnow_command &c
   extra.length = 64;
   extra.count = submits[q]++;
   extra.payload = theTape->store(bytes);
-  must(device->writeMemory(packet.address, bytes));
+  succeed(device->writeMemory(packet.address, bytes));
   tail[q] = (tail[q] + 1) % entries;
   Submitted result;
   result.submit = append(packet, extra);
@@ -217,7 +217,7 @@ QueueProgram::Submitted QueueProgram::submit(unsigned q, const minnow_command &c
   rows.mask = command.w[8];
   if (opcode == MINNOW_DMA_LOAD && !(flags & (DeviceOwned | NotCaptured))) {
     std::vector<uint8_t> content(rows.length);
-    must(must(Rows::of(descriptor, rows)).read(*device, content));
+    succeed(succeed(Rows::of(descriptor, rows)).read(*device, content));
     rows.payload = theTape->store(content);
   }
   result.descriptor = append(descriptor, rows);
@@ -242,19 +242,19 @@ uint64_t QueueProgram::completion(uint64_t descriptor, bool again) {
   extra.payload = {};
   if (packet.flags & TransferFromDevice) {
     std::vector<uint8_t> content(extra.length);
-    must(must(Rows::of(packet, extra)).read(*device, content));
+    succeed(succeed(Rows::of(packet, extra)).read(*device, content));
     extra.payload = theTape->store(content);
   }
   return append(packet, extra);
 }
 
 void QueueProgram::settle() {
-  must(device->advance(1'000'000'000));
+  succeed(device->advance(1'000'000'000));
 }
 
 std::vector<uint8_t> QueueProgram::memory(uint64_t iova, uint64_t length) {
   std::vector<uint8_t> content(length);
-  must(device->readMemory(iova, content));
+  succeed(device->readMemory(iova, content));
   return content;
 }
 
