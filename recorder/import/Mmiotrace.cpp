@@ -152,7 +152,7 @@ private:
       device.base[i] &= ~uint64_t(15);
     }
     s.blanks();
-    if (devices.size() == 4096)
+    if (devices.size() == 512)
       return LineVerdict::notUnderstood(s, "too many PCIDEV rows");
     std::string bus = hexText(bdf >> 8, 2), slot = hexText(bdf >> 3 & 31, 2);
     device.alias = bus + ":" + slot + "." + std::to_string(bdf & 7);

@@ -122,6 +122,11 @@ void NvdlaMemory::put(ImportOutput &out, uint16_t device, uint64_t address, Arra
 
 void NvdlaMemory::fill(ImportOutput &out, uint16_t device, uint64_t address, uint64_t length, uint8_t value) {
   images.erase(address);
+  if (length > fillBudget) {
+    out.warn("too-much-memory", "the trace fills more than 4 GiB: the content is not captured from here on");
+    return notTold(out, device, address, length);
+  }
+  fillBudget -= length;
   std::vector<uint8_t> piece(std::min(length, pieceBytes), value);
   for (uint64_t done = 0; done < length && !out.failed(); done += piece.size())
     put(out, device, address + done, ArrayRef(piece).take_front(std::min(length - done, pieceBytes)));
@@ -254,8 +259,10 @@ void NvdlaMemory::checkFile(ImportOutput &out, uint16_t device, uint64_t address
 
 void NvdlaMemory::checkCrc(ImportOutput &out, uint16_t device, uint64_t address, uint64_t length,
                            uint32_t crc, StringRef name) {
-  constexpr uint64_t worthTheTime = 256u << 20;
-  if (length <= worthTheTime && crcOfZeros(length) == crc)
+  bool looked = length <= crcBudget;
+  if (looked)
+    crcBudget -= length;
+  if (looked && crcOfZeros(length) == crc)
     out.warn("vacuous-oracle", "the golden CRC is that of zeros: a device that does nothing passes");
   auto image = images.find(address);
   if (image != images.end() && image->second.length == length && image->second.crc == crc)

@@ -55,6 +55,8 @@ private:
               llvm::StringRef name);
 
   OpenCompanion openCompanion;
+  /// Of a short line that asks for much there may be many.
+  uint64_t fillBudget = uint64_t(4) << 30, crcBudget = uint64_t(1) << 30;
   std::vector<std::pair<uint64_t, uint64_t>> used;
   std::map<uint64_t, Image> images; ///< By address: what was put there, while it is one contiguous piece.
 };

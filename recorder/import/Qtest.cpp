@@ -224,6 +224,9 @@ private:
     op.packet.kind = op.reads ? PacketKind::MemoryRead : PacketKind::MemoryWrite;
     if (op.reads)
       return nullptr;
+    if (length > contentBudget)
+      return "the capture writes more than 4 GiB of memory in all";
+    contentBudget -= length;
     if (!s.eat(' '))
       return "the data is missing: QEMU would abort";
     if (verb == "memset") {
@@ -411,7 +414,8 @@ private:
   }
 
   uint64_t waitNs;
-  std::string machine; ///< Its command line.
+  uint64_t contentBudget = uint64_t(4) << 30; ///< A short line can ask for 64 MiB.
+  std::string machine;                        ///< Its command line.
   bool inMachine = false, started = false;
   bool script = false;   ///< The first command had no reply before the second came.
   bool answered = false; ///< A reply was seen.

@@ -96,6 +96,20 @@ TEST_CASE("a full disk ends the import with its own error") {
   }
 }
 
+TEST_CASE("short lines that ask for much do not get it for ever") {
+  std::string fills, sets;
+  for (unsigned i = 0; i < 5; ++i)
+    fills += "mem_init(pri_mem, 0x0, 0x40000000, ALL_ZERO);\n";
+  for (unsigned i = 0; i < 65; ++i)
+    sets += "memset 0x0 0x4000000 0x0\n";
+  Imported nvdla, qtest;
+  nvdla.run("nvdla-cfg", {fills});
+  CHECK(nvdla.report.warningCounts["too-much-memory"] == 1);
+  CHECK(nvdla.tape.blobs.size() <= 3);
+  qtest.run("qtest", {sets});
+  CHECK(qtest.report.notUnderstood == 1);
+}
+
 TEST_CASE("kinds are recognised") {
   for (const Sample &sample : samples) {
     CAPTURE(sample.kind);
