@@ -69,6 +69,8 @@ private:
   bool playedAny = false;
   unsigned timeouts = 0, targetErrors = 0, settled = 0;
   llvm::DenseSet<uint64_t> diverged; ///< Packets that differ, for what refers back to them. Bounded.
+  bool inputMissing = false;         ///< The device was given something that the tape does not have.
+  llvm::DenseSet<uint64_t> unknown;  ///< Packets whose difference may come of that. Bounded.
 
   /// The first thing in this run that says "failed".
   struct FailureEvent {
@@ -314,6 +316,8 @@ Rule ReplayRun::adjust(Rule rule, const Packet &packet, const PacketExtra &extra
     return rule;
   if (lost)
     return Rule::AfterLoss;
+  if (packet.kind == PacketKind::Oracle && extra.link != noLink && unknown.contains(extra.link))
+    return Rule::OracleUnknown;
   if (branched)
     return Rule::AfterBranch;
   if (packet.kind == PacketKind::Oracle && extra.link != noLink && diverged.contains(extra.link))
@@ -410,12 +414,23 @@ llvm::Error ReplayRun::grade(const PacketBatch &batch, size_t index, const Obser
     }
     playedAny = true;
   }
+  bool gives = packet.kind == PacketKind::MemoryWrite || packet.kind == PacketKind::Submit ||
+               (packet.kind == PacketKind::DmaDescriptor && (packet.flags & TransferToDevice));
+  inputMissing |= gives && ((packet.flags & Truncated) ||
+                            (actual.state == State::NotIssued && actual.rule == Rule::ContentNotCaptured));
   Observation expected = recordedObservation(packet, extra);
   ObservedSide expectedSide{expected, {}};
   llvm::Expected<Comparison> comparison = compare(packet, extra, expected, actual, expectedSide);
   if (!comparison)
     return comparison.takeError();
   comparison->rule = adjust(comparison->rule, packet, extra, actual);
+  if (inputMissing && comparison->rule == Rule::ContentDiffers && comparison->hasPlace &&
+      comparison->actual == options.player.binding.poison) {
+    // What the device was given is not on the tape, so it was given poison, and here that is back.
+    comparison->rule = Rule::ContentNotCaptured;
+    if (unknown.size() < (1 << 16) && ordinal < ~uint64_t(0) - 1) // Two values are DenseSet's own.
+      unknown.insert(ordinal);
+  }
   Rule rule = comparison->rule;
   report.grades.add(rule);
   ++report.packetsReplayed;

@@ -459,3 +459,42 @@ TEST_CASE("A tape that maps more than is allowed is refused, not held against th
   options.player.binding.maxMappedBytes = toyMemorySize;
   CHECK(replay(*work.tape, {}, options)->verdict == Verdict::Match);
 }
+
+TEST_CASE(
+    "Poison that comes back because the recording lacks what was given is not held against the target") {
+  for (bool missing : {true, false})
+    for (bool faulty : {false, true}) {
+      ToyProgram program;
+      program.open();
+      program.map(toyMemory, toyMemorySize);
+      std::vector<uint8_t> given(64, 0x11);
+      program.store(toyMemory, given);
+      program.dma(true, toyMemory, 0, 64);
+      program.dma(false, toyMemory + 0x1000, 0, 64);
+      program.checkMemory("back", toyMemory + 0x1000, given);
+      uint64_t square = program.square(7);
+      std::unique_ptr<MemoryTape> tape = program.finish();
+      for (size_t i = 0; i < tape->packets.size() && missing; ++i) {
+        Packet &packet = tape->packets[i];
+        bool gives = packet.kind == PacketKind::MemoryWrite ||
+                     (packet.kind == PacketKind::DmaDescriptor && (packet.flags & TransferToDevice));
+        if (!gives || packet.address != toyMemory)
+          continue;
+        packet.flags |= NotCaptured;
+        tape->extras[i].payload = {};
+      }
+      ToyOptions other;
+      if (faulty)
+        other.faults.wrongSquareOf = 7;
+      Replayed replayed = replay(*tape, other);
+      INFO(missing, " ", faulty, " ", summary(replayed));
+      REQUIRE(replayed.report);
+      CHECK(replayed->verdict == (faulty    ? Verdict::Divergence
+                                  : missing ? Verdict::Incomplete
+                                            : Verdict::Match));
+      if (faulty)
+        CHECK(replayed->firstDivergence->place.packet >= square);
+      if (missing)
+        CHECK(replayed->grades.of(Rule::ContentNotCaptured) > 2);
+    }
+}

@@ -65,10 +65,13 @@ void writeWrite(json::OStream &os, const PlannedWrite &write) {
 
 int dryRun(Report &report, TapeSource &source, const ReplayOptions &options) {
   uint64_t count = 0, forbidden = 0;
+  std::string firstForbidden;
   std::vector<PlannedWrite> listed;
   Error error = planWrites(source, options, [&](const PlannedWrite &write) {
     ++count;
     forbidden += write.forbidden;
+    if (write.forbidden && firstForbidden.empty())
+      firstForbidden = "packet " + std::to_string(write.packet);
     if (!report.json())
       printWrite(outs(), write);
     else if (listed.size() < listedWrites)
@@ -79,6 +82,7 @@ int dryRun(Report &report, TapeSource &source, const ReplayOptions &options) {
     return report.fail(std::move(error));
   if (report.json()) {
     json::OStream &os = report.object();
+    report.verdict(forbidden ? 2 : 0);
     os.attribute("dry_run", true);
     os.attribute("count", count);
     os.attribute("forbidden", forbidden);
@@ -91,7 +95,14 @@ int dryRun(Report &report, TapeSource &source, const ReplayOptions &options) {
     outs() << count << " writes, resets and mappings; " << forbidden
            << " of them forbidden by the description; nothing was touched\n";
   }
-  return report.finish(forbidden ? 2 : 0);
+  if (!forbidden)
+    return report.finish(0);
+  Failure failure(FailureClass::Usage, "forbidden-write",
+                  std::to_string(forbidden) +
+                      " writes are forbidden by the description: a replay would refuse",
+                  firstForbidden, "--allow-register NAME if you know that it does no harm");
+  report.error(failure);
+  return report.finish(exitCodeOf(failure));
 }
 
 //===- Reports
@@ -206,6 +217,9 @@ int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &opti
     Expected<DescriptionText> text = loadDescriptionText(path);
     if (!text)
       return report.fail(text.takeError());
+    // Here its mistakes have the file's name; among the tape's devices they would have theirs.
+    if (Error error = parseDescription(text->text, text->name).takeError())
+      return report.fail(std::move(error));
     texts.push_back(text->text);
   }
   Expected<std::unique_ptr<TapeSource>> source = TapeSource::open(arguments.tape, texts);
