@@ -70,6 +70,8 @@ void Collector::accept(const ring::Record &record, ArrayRef<uint8_t> payload) {
   using Type = ring::RecordType;
   if (record.type == Type::Note)
     return note(payload);
+  // Threads are stamped before they queue for the ring, and a hostile program stamps as it likes.
+  present = std::max(present, record.time);
   if (record.type == Type::Dropped) {
     facts.ringFull += record.value;
     releaseHeld();

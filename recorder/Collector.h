@@ -137,8 +137,9 @@ private:
   std::optional<Outcome> targetFailure; ///< The first operation that failed; counts only if the run failed.
 
   enum class Phase : uint8_t { Before, Recording, After } phase = Phase::Before;
-  bool windowDue = false;     ///< The packet just put ends a window (unless a DmaCompletion follows).
-  uint64_t lossCounted = 0;   ///< Records not understood since the last packet.
+  bool windowDue = false;   ///< The packet just put ends a window (unless a DmaCompletion follows).
+  uint64_t lossCounted = 0; ///< Records not understood since the last packet.
+  uint64_t present = 0; ///< The latest time that a record told: that of a loss, which has none of its own.
   bool lossUncounted = false; ///< An unknown number of records is missing since the last packet.
   uint64_t lastKeyframe = 0, lastFlush = 0, flushedPackets = 0, leftOut = 0;
   uint64_t quietSince = 0, quietPackets = 0; ///< When the tape had no packet less than now, and how many.

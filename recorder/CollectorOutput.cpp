@@ -218,6 +218,7 @@ void Collector::putLoss(LossCause cause, uint64_t count) {
   packet.origin = Origin::Recorder;
   packet.address = uint64_t(cause);
   packet.value = count;
+  packet.issueTime = packet.completeTime = present;
   if (cause != LossCause::NotRecording)
     endDueWindow();
   uint64_t ordinal = writer.packetCount();

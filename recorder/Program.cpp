@@ -130,8 +130,10 @@ void Program::wait() {
     siginfo_t info;
     timespec limit{1, 0}; // In case the signal went to a thread that had it unblocked.
     int signal = sigtimedwait(&taken, &info, &limit);
-    // From a terminal (SI_KERNEL) the whole process group got it.
-    if (signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL)
+    // From a terminal (SI_KERNEL) the whole process group got it; but when the terminal goes, its session's
+    // leader alone is told.
+    bool forAll = info.si_code == SI_KERNEL && !(signal == SIGHUP && getsid(0) == getpid());
+    if (signal > 0 && signal != SIGCHLD && !forAll)
       kill(child, signal);
   }
 }

@@ -1,7 +1,11 @@
 // Recordings from end to end: programs run under `tapeback record`, and their tapes read back.
 #include "tests/recorder/Recording.h"
+#include <csignal>
+#include <pty.h>
 #include <set>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -371,8 +375,12 @@ TEST_CASE("start and stop conditions, from end to end") {
     REQUIRE_MESSAGE(tape->error.empty(), tape->error);
   REQUIRE(late.packets.size() > 3);
   CHECK(late.packets[0].kind == PacketKind::Loss);
+  CHECK(late.packets[0].issueTime > 0); // A time like the others', or listings count from 0.
+  CHECK(late.packets[0].issueTime <= late.packets[1].issueTime);
   CHECK(late.packets[1].kind == PacketKind::Marker);
   CHECK(late.find(PacketKind::Marker).size() == 3);
+  RunResult none = runProgram(recordCommand(scratch.file("none.tape"), {"stages"}, {"--stop", ""}));
+  CHECK_MESSAGE(none.exited(2), none);
   // What is on the late tape is what the other one has from there on.
   size_t offset = all.find(PacketKind::Marker)[2];
   CHECK(late.packets[0].value == offset);
@@ -544,4 +552,50 @@ TEST_CASE("told to drop rather than wait, what is missing is counted and on the 
   CHECK(lost > 0);
   CHECK(int64_t(lost) == json.getObject("loss")->getInteger("ring_full"));
   CHECK_MESSAGE(run.exited(5), run);
+}
+
+TEST_CASE("a terminal that goes ends the program, and the tape is closed") {
+  ScratchDirectory scratch;
+  std::string path = scratch.file("t.tape"), runs = scratch.file("runs");
+  std::vector<std::string> command{tapebackProgram(),
+                                   "record",
+                                   "--target",
+                                   testModelUri(),
+                                   "-o",
+                                   path,
+                                   "--",
+                                   "sh",
+                                   "-c",
+                                   "echo > " + runs + "; exec sleep 60"};
+  std::vector<char *> arguments;
+  for (std::string &word : command)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  int terminal = -1;
+  pid_t recorder = forkpty(&terminal, nullptr, nullptr, nullptr); // Makes it the leader of a session.
+  REQUIRE(recorder >= 0);
+  if (recorder == 0) {
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  auto eventually = [](auto holds) {
+    for (int i = 0; i < 1000; ++i) {
+      if (holds())
+        return true;
+      usleep(10'000);
+    }
+    return false;
+  };
+  CHECK(eventually([&] { return access(runs.c_str(), F_OK) == 0; }));
+  close(terminal);
+  int status = 0;
+  bool ended = eventually([&] { return waitpid(recorder, &status, WNOHANG) == recorder; });
+  CHECK(ended);
+  if (!ended) {
+    kill(recorder, SIGTERM);
+    waitpid(recorder, &status, 0);
+  }
+  CHECK(scratch.names() == std::vector<std::string>{"runs", "t.tape"});
+  WholeTape tape(path);
+  CHECK_MESSAGE(tape.error.empty(), tape.error);
 }

@@ -138,6 +138,9 @@ Expected<RecordOptions> toRecordOptions(const Options &given, ArrayRef<const cha
   options.force = given.force;
   options.start = given.start;
   options.stop = given.stop;
+  if (given.stop.getNumOccurrences() && given.stop.empty())
+    return failUsage("bad-condition", "--stop names no condition", "--stop",
+                     "leave it out to record to the end");
   options.keyframeInterval = given.keyframes;
   if (given.tick > 3'600'000)
     return failUsage("bad-option", "a tick once an hour is the least", "--tick", "milliseconds; 0: none");
@@ -282,7 +285,7 @@ void writeText(raw_ostream &os, const RecordResult &result, const RecordOptions 
     os << "  LOST: " << result.report.ringFull << " operations, because the ring was full\n";
   if (result.report.givenUp)
     os << "  LOST: " << result.report.givenUp
-       << " packets that the program did not send: it held the recorder for dead\n";
+       << " packets that the program did not send: it was about to exit, or held the recorder for dead\n";
   if (result.report.notUnderstood)
     os << "  LOST: " << result.report.notUnderstood
        << " times something came out of the ring that makes no sense (did the program write over it?)\n";
