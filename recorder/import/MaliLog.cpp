@@ -56,7 +56,7 @@ private:
   std::optional<uint16_t> device, space;
 };
 
-unsigned recognise(StringRef head) {
+unsigned recogniseMaliLog(StringRef head) {
   return shareOfLines(
       head,
       [](StringRef line) {
@@ -74,7 +74,7 @@ const ImporterKind maliLogKind = {
     "Register log of a Mali GPU (GPUReplay)",
     "memory contents, interrupts",
     true,
-    recognise,
+    recogniseMaliLog,
     [](const ImporterSettings &settings) -> Expected<std::unique_ptr<Importer>> {
       return std::make_unique<MaliLog>(settings);
     }};

@@ -220,7 +220,7 @@ private:
   std::optional<uint16_t> unknownDevice, unknownSpace;
 };
 
-unsigned recognise(StringRef head) {
+unsigned recogniseMmiotrace(StringRef head) {
   auto matches = [](StringRef line) {
     for (StringRef word : {"VERSION 2007", "PCIDEV ", "MAP ", "UNMAP ", "MARK ", "UNKNOWN "})
       if (line.starts_with(word))
@@ -238,7 +238,7 @@ const ImporterKind mmiotraceKind = {"mmiotrace",
                                     "Linux mmiotrace of a kernel driver",
                                     "memory contents, interrupts, port and configuration accesses",
                                     true,
-                                    recognise,
+                                    recogniseMmiotrace,
                                     [](const ImporterSettings &) -> Expected<std::unique_ptr<Importer>> {
                                       return std::make_unique<Mmiotrace>();
                                     }};

@@ -267,7 +267,7 @@ private:
   uint16_t device = 0;
 };
 
-unsigned recognise(StringRef head) {
+unsigned recogniseNvdlaCfg(StringRef head) {
   return shareOfLines(
       head,
       [](StringRef line) {
@@ -288,7 +288,7 @@ const ImporterKind nvdlaCfgKind = {
     "NVDLA trace, newer form (NAME.cfg)",
     "times; register offsets; interrupts other than waits",
     false,
-    recognise,
+    recogniseNvdlaCfg,
     [](const ImporterSettings &settings) -> Expected<std::unique_ptr<Importer>> {
       std::optional<Description> given;
       if (!settings.description.empty()) {

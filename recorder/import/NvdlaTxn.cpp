@@ -153,7 +153,7 @@ private:
   uint16_t device = 0, space = 0;
 };
 
-unsigned recognise(StringRef head) {
+unsigned recogniseNvdlaTxn(StringRef head) {
   return shareOfLines(
       head,
       [](StringRef line) {
@@ -170,7 +170,7 @@ const ImporterKind nvdlaTxnKind = {
     "NVDLA trace, older form (input.txn)",
     "times; interrupts other than waits",
     false,
-    recognise,
+    recogniseNvdlaTxn,
     [](const ImporterSettings &settings) -> Expected<std::unique_ptr<Importer>> {
       return std::make_unique<NvdlaTxn>(settings);
     }};

@@ -15,7 +15,7 @@ using namespace llvm;
 namespace tapeback {
 namespace {
 
-constexpr size_t maxOutstanding = 1u << 18, maxQueues = 1u << 16;
+constexpr size_t maxCommands = 1u << 18, maxQueues = 1u << 16;
 
 class NvmeTrace : public Importer {
 public:
@@ -133,7 +133,7 @@ private:
     uint64_t key = keyOf(device, qid, cmdid);
     if (outstanding.count(key))
       out.warn("id-reused", "the command identifier is in use: its completion was not seen");
-    if (outstanding.size() >= maxOutstanding)
+    if (outstanding.size() >= maxCommands)
       outstanding.clear(); // Completions that nobody traced.
     outstanding[key] = entry;
     return LineVerdict::imported();
@@ -189,7 +189,7 @@ private:
   DenseMap<uint64_t, Outstanding> outstanding;
 };
 
-unsigned recognise(StringRef head) {
+unsigned recogniseNvmeTrace(StringRef head) {
   return shareOfLines(
       head,
       [](StringRef line) {
@@ -205,7 +205,7 @@ const ImporterKind nvmeTraceKind = {"nvme-trace",
                                     "Linux NVMe trace events",
                                     "register accesses, queue entries, memory contents, interrupts",
                                     true,
-                                    recognise,
+                                    recogniseNvmeTrace,
                                     [](const ImporterSettings &) -> Expected<std::unique_ptr<Importer>> {
                                       return std::make_unique<NvmeTrace>();
                                     }};

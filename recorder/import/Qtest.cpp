@@ -21,7 +21,7 @@ using namespace llvm;
 namespace tapeback {
 namespace {
 
-constexpr uint64_t maxBlockBytes = 64u << 20, pieceBytes = 1u << 20;
+constexpr uint64_t maxBlockBytes = 64u << 20, mostBytesOfPiece = 1u << 20;
 constexpr size_t maxUnanswered = 1u << 20;
 
 class Qtest : public Importer {
@@ -398,7 +398,7 @@ private:
       uint64_t left = op.repeat, first = noLink;
       uint8_t value = op.content.front();
       for (uint64_t done = 0; left; left -= op.extra.length, done += op.extra.length) {
-        op.extra.length = std::min(left, pieceBytes);
+        op.extra.length = std::min(left, mostBytesOfPiece);
         op.content.assign(op.extra.length, value);
         uint64_t ordinal = out.append(op.packet, op.extra, op.content);
         first = std::min(first, ordinal);
@@ -425,7 +425,7 @@ private:
   std::string lastReply;
 };
 
-unsigned recognise(StringRef head) {
+unsigned recogniseQtest(StringRef head) {
   static constexpr StringRef verbs[] = {
       "outb ",          "outw ",       "outl ",     "inb ",     "inw ",    "inl ",       "writeb ",
       "writew ",        "writel ",     "writeq ",   "readb ",   "readw ",  "readl ",     "readq ",
@@ -446,7 +446,7 @@ const ImporterKind qtestKind = {"qtest",
                                 "QEMU qtest: scripts, logs, bug reports",
                                 "what DMA of the devices moved",
                                 false,
-                                recognise,
+                                recogniseQtest,
                                 [](const ImporterSettings &settings) -> Expected<std::unique_ptr<Importer>> {
                                   if (!settings.qemuArgs.empty())
                                     if (Expected<QemuCommand> parsed = parseQemuCommand(settings.qemuArgs);

@@ -484,7 +484,7 @@ private:
   uint64_t scale = 0, now = 0;
 };
 
-unsigned recognise(StringRef head) {
+unsigned recogniseVcd(StringRef head) {
   return (head.contains("$enddefinitions") ? 60 : 0) + (head.contains("$var ") ? 30 : 0) +
          (head.ltrim().starts_with("$") ? 10 : 0);
 }
@@ -495,7 +495,7 @@ const ImporterKind vcdKind = {"vcd",
                               "Waveform with an AXI or AXI-Lite port",
                               "memory contents, interrupts, what other ports did",
                               true,
-                              recognise,
+                              recogniseVcd,
                               [](const ImporterSettings &settings) -> Expected<std::unique_ptr<Importer>> {
                                 std::optional<SignalMap> map;
                                 if (!settings.signals.empty()) {

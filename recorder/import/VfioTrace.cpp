@@ -212,7 +212,7 @@ private:
   std::array<std::optional<uint16_t>, 8> spaces;
 };
 
-unsigned recognise(StringRef head) {
+unsigned recogniseVfioTrace(StringRef head) {
   unsigned share = shareOfLines(
       head,
       [](StringRef line) {
@@ -231,7 +231,7 @@ const ImporterKind vfioTraceKind = {
     "QEMU trace events of a device passed through with VFIO",
     "memory contents, accesses through direct mappings",
     true,
-    recognise,
+    recogniseVfioTrace,
     [](const ImporterSettings &settings) -> Expected<std::unique_ptr<Importer>> {
       return std::make_unique<VfioTrace>(settings);
     }};

@@ -19,7 +19,7 @@ constexpr Sample samples[] = {{"qtest", qtestText},          {"mmiotrace", mmiot
                               {"nvdla-cfg", nvdlaCfgText},   {"mali-log", maliText},
                               {"nvme-trace", nvmeText},      {"vcd", vcdText}};
 
-std::vector<std::string> linesOf(const std::string &text) {
+std::vector<std::string> splitLines(const std::string &text) {
   std::vector<std::string> lines;
   for (size_t at = 0; at < text.size();) {
     size_t end = text.find('\n', at);
@@ -46,7 +46,7 @@ TEST_CASE("malformed variants of every kind") {
     std::string text = sample.text;
     for (size_t cut = 0; cut < text.size(); ++cut)
       holds(sample.kind, text.substr(0, cut));
-    std::vector<std::string> lines = linesOf(text);
+    std::vector<std::string> lines = splitLines(text);
     std::string reversed, doubled, shuffled, carriage;
     for (size_t i = 0; i < lines.size(); ++i) {
       reversed += lines[lines.size() - 1 - i] + "\n";
