@@ -32,7 +32,7 @@ unsigned looseness(const std::vector<Interest> &interests) {
 }
 
 std::vector<Interest> everything() {
-  return {Interest{anyKind, noIndex, noIndex}};
+  return {Interest{anyKind}};
 }
 
 } // namespace
@@ -49,21 +49,50 @@ std::vector<Interest> Compiler::interestsOf(uint32_t index) const {
     for (Interest &interest : better)
       interest.kinds &= other;
     erase_if(better, [](const Interest &interest) { return !interest.kinds; });
-    return std::move(better);
+    // read R && (value == 3 || value == 5): only reads of R with one of these values.
+    const std::vector<Interest> &rest = &better == &a ? b : a;
+    bool allValues = !rest.empty() && better.size() * rest.size() <= mostInterests;
+    for (const Interest &interest : rest)
+      allValues &= interest.hasValue && interest.place == noIndex;
+    if (!allValues)
+      return std::move(better);
+    std::vector<Interest> valued;
+    for (const Interest &interest : better)
+      for (const Interest &value : rest) {
+        valued.push_back(interest);
+        if (interest.hasValue)
+          break; // It says more already.
+        valued.back().hasValue = true;
+        valued.back().value = value.value;
+      }
+    return valued;
   }
   case NodeOp::Or: {
     std::vector<Interest> a = interestsOf(node.a), b = interestsOf(node.b);
     append_range(a, b);
-    return a.size() > mostInterests ? std::vector<Interest>{{kindsOf(a), noIndex, noIndex}} : std::move(a);
+    return a.size() > mostInterests ? std::vector<Interest>{{kindsOf(a)}} : std::move(a);
   }
   case NodeOp::KindIs:
   case NodeOp::NameIs:
-  case NodeOp::FormIs: return {Interest{node.imm, noIndex, noIndex}};
+  case NodeOp::FormIs: return {Interest{node.imm}};
   case NodeOp::PlaceIs: {
     std::vector<Interest> all;
     for (uint32_t i = 0; i < node.b; ++i)
-      all.push_back({node.imm, node.a + i, noIndex});
-    return all.size() > mostInterests ? std::vector<Interest>{{node.imm, noIndex, noIndex}} : std::move(all);
+      all.push_back({node.imm, node.a + i});
+    return all.size() > mostInterests ? std::vector<Interest>{{node.imm}} : std::move(all);
+  }
+  case NodeOp::Equal: {
+    auto isValue = [&](uint32_t n) {
+      return program.nodes[n].op == NodeOp::Field && program.nodes[n].a == uint32_t(PacketField::Value);
+    };
+    for (auto [field, constant] : {std::pair(node.a, node.b), std::pair(node.b, node.a)})
+      if (isValue(field) && program.nodes[constant].op == NodeOp::Constant && node.imm == ~uint64_t(0)) {
+        Interest one{anyKind};
+        one.hasValue = true;
+        one.value = program.nodes[constant].imm;
+        return {one};
+      }
+    return everything();
   }
   case NodeOp::Raised: return {}; // No packet: an event is a step of its own.
   case NodeOp::Changed:
@@ -80,7 +109,7 @@ std::vector<Interest> Compiler::interestsOf(uint32_t index) const {
       if (program.places[i].space == slot.place.space && program.places[i].offset == slot.place.offset &&
           program.places[i].width == slot.place.width)
         place = i;
-    return {Interest{kinds, place, noIndex}};
+    return {Interest{kinds, place}};
   }
   default: return everything();
   }
@@ -108,7 +137,7 @@ void Compiler::collectInterests(Trigger &trigger) const {
     interest.kinds &= ~anywhere;
   erase_if(trigger.interests, [](const Interest &interest) { return !interest.kinds; });
   if (anywhere)
-    trigger.interests.push_back({anywhere, noIndex, noIndex});
+    trigger.interests.push_back({anywhere});
 }
 
 //===- Cost ------------------------------------------------------------------------------------------===//
@@ -199,7 +228,16 @@ void Compiler::checkCost(Trigger &trigger, const TriggerSyntax &syntax) {
     worst = std::max(worst, looked + fired);
     entry = std::max(entry, blockCost(state.entry));
   }
-  uint64_t cost = always + worst + entry + (trigger.keep == noIndex ? 0 : nodeCost(trigger.keep));
+  // Looking for the next deadline looks at each.
+  uint64_t clocked = 0;
+  auto count = [&](Range rules) {
+    for (uint32_t i = 0; i < rules.count; ++i)
+      clocked += program.rules[rules.first + i].kind != Rule::Kind::When;
+  };
+  count(trigger.always);
+  for (uint32_t s = 0; s < trigger.states.count; ++s)
+    count(program.states[trigger.states.first + s].rules);
+  uint64_t cost = always + worst + entry + clocked + (trigger.keep == noIndex ? 0 : nodeCost(trigger.keep));
   trigger.cost = unsigned(std::min<uint64_t>(cost, ~0u));
   program.cost += cost;
   if (cost > maxTriggerCost)

@@ -32,26 +32,43 @@ static bool ofProgram(PacketKind kind) {
          kind == PacketKind::Oracle || kind == PacketKind::Tick || kind == PacketKind::Loss;
 }
 
-bool Evaluator::concernsTrigger(const Trigger &trigger, const Packet &packet) const {
+/// True: whatever its value. Otherwise with one of the values that are added to `values`, if any.
+bool Evaluator::concernsTrigger(const Trigger &trigger, const Packet &packet,
+                                std::vector<uint64_t> &values) const {
   if (unsigned(packet.kind) >= 64 || (trigger.device != packet.device && !ofProgram(packet.kind)))
     return false;
   for (const Interest &interest : trigger.interests) {
     if (!(interest.kinds >> unsigned(packet.kind) & 1))
       continue;
     bool counter = packet.kind == PacketKind::CounterSnapshot;
-    if (interest.counter != noIndex ? !counter || packet.address == interest.counter
-        : interest.place != noIndex ? counter || placeMatches(compiled.places[interest.place], packet, false)
-                                    : true)
+    bool matches = interest.counter != noIndex ? !counter || packet.address == interest.counter
+                   : interest.place != noIndex
+                       ? counter || placeMatches(compiled.places[interest.place], packet, false)
+                       : true;
+    if (!matches)
+      continue;
+    if (!interest.hasValue)
       return true;
+    values.push_back(interest.value);
   }
   return false;
 }
 
 uint32_t Evaluator::makeAudience(const Packet &packet) {
   auto audience = std::make_unique<Audience>();
-  for (uint32_t t = 0; t < compiled.triggers.size(); ++t)
-    if (concernsTrigger(compiled.triggers[t], packet))
+  std::vector<uint64_t> &values = audience->filter.values;
+  for (uint32_t t = 0; t < compiled.triggers.size(); ++t) {
+    size_t before = values.size();
+    bool always = concernsTrigger(compiled.triggers[t], packet, values);
+    if (always)
+      audience->anyValue.push_back(t);
+    if (always || values.size() > before)
       audience->triggers.push_back(t);
+  }
+  llvm::sort(values);
+  values.erase(llvm::unique(values), values.end());
+  for (uint64_t value : values)
+    audience->filter.bloom |= uint64_t(1) << KeyFilter::bit(value);
   for (uint32_t s = 0; s < compiled.slots.size(); ++s) {
     const SlotDescription &slot = compiled.slots[s];
     if (slot.device != packet.device)
@@ -62,6 +79,8 @@ uint32_t Evaluator::makeAudience(const Packet &packet) {
                       placeMatches(slot.place, packet, false))
       audience->slots.push_back(s);
   }
+  audience->filter.always =
+      !audience->anyValue.empty() || !audience->slots.empty() || alwaysShown(packet.kind);
   audiences.push_back(std::move(audience));
   return uint32_t(audiences.size() - 1);
 }
@@ -97,10 +116,11 @@ const Evaluator::Audience &Evaluator::audienceOf(const Packet &packet) {
   return *audiences[index];
 }
 
-bool Evaluator::concerns(const Packet &packet) {
-  if (!keepers.empty() || !audienceOf(packet).empty())
+/// Packets that the evaluator itself follows, whether a rule waits for them or not.
+bool Evaluator::alwaysShown(PacketKind kind) const {
+  if (!keepers.empty())
     return true;
-  switch (packet.kind) {
+  switch (kind) {
   case PacketKind::MemoryMap:
   case PacketKind::MemoryUnmap: return compiled.usesMappings;
   case PacketKind::Submit:
@@ -108,6 +128,16 @@ bool Evaluator::concerns(const Packet &packet) {
   case PacketKind::ClockSample: return true;
   default: return false;
   }
+}
+
+const KeyFilter &Evaluator::filterOf(const Packet &packet) {
+  static const KeyFilter everything = [] {
+    KeyFilter filter;
+    filter.always = true;
+    return filter;
+  }();
+  // Of a packet of any key, what is kept has to be known.
+  return keepers.empty() ? audienceOf(packet).filter : everything;
 }
 
 } // namespace tapeback::triggers

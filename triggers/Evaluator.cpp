@@ -198,7 +198,9 @@ void Evaluator::raise(StringRef event, SmallVectorImpl<Output> &out) {
 void Evaluator::lookAt(const Audience &audience, SmallVectorImpl<Output> &out) {
   for (uint32_t slot : audience.slots)
     updateSlot(slot);
-  for (uint32_t trigger : audience.triggers)
+  // Who watches wants to see in vain, too.
+  bool all = watcher || audience.filter.passes(packetNow->value);
+  for (uint32_t trigger : all ? audience.triggers : audience.anyValue)
     runTrigger(trigger, out);
 }
 

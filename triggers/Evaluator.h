@@ -7,6 +7,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include <algorithm>
 #include <memory>
 
 namespace tapeback::triggers {
@@ -39,6 +40,23 @@ constexpr uint64_t noPacket = ~uint64_t(0);
 inline uint8_t timesClock(const Packet &packet) {
   return packet.kind == PacketKind::ClockSample ? 0 : packet.clock;
 }
+
+/// Which values of the packets of one key (device, kind, space, address) can concern any trigger, in any
+/// state.
+class KeyFilter {
+public:
+  bool passes(uint64_t value) const {
+    return always || ((bloom >> bit(value) & 1) && std::binary_search(values.begin(), values.end(), value));
+  }
+  bool never() const { return !always && values.empty(); }
+
+private:
+  friend class Evaluator;
+  static unsigned bit(uint64_t value) { return unsigned(value * 0x9e3779b97f4a7c15 >> 58); }
+  bool always = false;
+  uint64_t bloom = 0;
+  std::vector<uint64_t> values; ///< In order.
+};
 
 class Evaluator;
 
@@ -77,9 +95,11 @@ public:
   /// An event raised outside (by another process). Rules that wait for it are looked at now.
   void raise(llvm::StringRef event, llvm::SmallVectorImpl<Output> &out);
 
-  /// For recorders that keep a dictionary of (device, kind, space, address): true if packets of that key can
-  /// concern any trigger in any state. Those that cannot need packetPassed() only.
-  bool concerns(const Packet &packet);
+  /// For recorders that keep a dictionary of (device, kind, space, address): the filter of a packet's key,
+  /// good until setNames() or until more than 65,536 keys have been asked for. Packets that it does not let
+  /// pass need packetPassed() only.
+  const KeyFilter &filterOf(const Packet &packet);
+  bool concerns(const Packet &packet) { return filterOf(packet).passes(packet.value); }
   /// A packet that concerns nobody passed: deadlines are checked, nothing else. Inline and cheap.
   void packetPassed(uint64_t ordinal, uint64_t issueTime, uint64_t completeTime,
                     llvm::SmallVectorImpl<Output> &out) {
@@ -151,7 +171,8 @@ private:
   /// Whom a packet of a key concerns.
   struct Audience {
     std::vector<uint32_t> triggers, slots;
-    bool empty() const { return triggers.empty() && slots.empty(); }
+    std::vector<uint32_t> anyValue; ///< Those of the triggers that no value leaves cold.
+    KeyFilter filter;
   };
 
   // Evaluator.cpp
@@ -194,7 +215,8 @@ private:
   // Dispatch.cpp
   const Audience &audienceOf(const Packet &packet);
   uint32_t makeAudience(const Packet &packet);
-  bool concernsTrigger(const Trigger &trigger, const Packet &packet) const;
+  bool concernsTrigger(const Trigger &trigger, const Packet &packet, std::vector<uint64_t> &values) const;
+  bool alwaysShown(PacketKind kind) const;
   bool placeMatches(const RegisterPlace &place, const Packet &packet, bool exact) const;
 
   // EvaluateNode.cpp

@@ -225,6 +225,8 @@ struct Interest {
   uint64_t kinds = 0;
   uint32_t place = noIndex; ///< Program::places; noIndex: anywhere.
   uint32_t counter = noIndex;
+  bool hasValue = false; ///< Only with this value.
+  uint64_t value = 0;
 };
 
 struct Trigger {

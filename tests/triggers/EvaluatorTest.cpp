@@ -464,6 +464,34 @@ TEST_CASE("packets that concern nobody may be passed by") {
   }
 }
 
+TEST_CASE("a key's filter lets pass what can concern a trigger, and no other value") {
+  Program program = compiled(R"(
+    trigger a { when read STATUS && value == 3 { fire "a"; } when write CONTROL && value == 1 && width == 4 { fire "c"; } }
+    trigger b { when read STATUS && (value == 5 || value == 7) { fire "b"; } }
+    trigger c { when read ERR_CODE { fire "c"; } when write Q0_SIZE && value != 3 { fire "d"; } }
+  )");
+  Stream s(program);
+  auto passes = [&](PacketKind kind, uint64_t address, uint64_t value) {
+    Packet packet;
+    packet.kind = kind;
+    packet.space = 1;
+    packet.address = address;
+    packet.value = value;
+    return s.evaluator.filterOf(packet).passes(value);
+  };
+  for (uint64_t value = 0; value < 200; ++value) {
+    CHECK(passes(PacketKind::RegisterRead, statusAt, value) == (value == 3 || value == 5 || value == 7));
+    CHECK(passes(PacketKind::RegisterWrite, controlAt, value) == (value == 1));
+    CHECK(passes(PacketKind::RegisterRead, errorAt, value));
+    CHECK(passes(PacketKind::RegisterWrite, 0x108, value));
+    CHECK_FALSE(passes(PacketKind::RegisterWrite, statusAt, value));
+    CHECK_FALSE(passes(PacketKind::RegisterRead, 0x108, value));
+  }
+  for (uint64_t value : {3, 4, 5, 7})
+    s.read(statusAt, value);
+  CHECK(s.points() == Points{0, 2, 3});
+}
+
 TEST_CASE("a storm of deadlines costs a bounded number of steps, and says so") {
   Program program = compiled("trigger t { state a { after 1 ns -> b; } state b { after 1 ns -> a; } }");
   Stream s(program);
