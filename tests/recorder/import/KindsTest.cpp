@@ -141,12 +141,12 @@ TEST_CASE("nvdla-txn") {
             {"out.dat",
              "dumped memory,start_address=0x80002000 size=0x4\nmemory type:dram\n====\n\n 0x0a 0x0b 0x0c "
              "0x0d\n\n====\ndump done\n"}});
+  const char *poll = "poll bar0/4 at=0x402c val=0xf0a5a500 mask=0xffffffe0 expected=0xf0a5a500 "
+                     "deadline=0x3b9aca00 count=0x1";
   expect(done,
          {"open \"nvdla\"", "memory-map at=0x80000000 length=0x1000",
           "memory-map at=0x80002000 length=0x1000", "memory-write at=0x80000000 length=0x8 |0102030405060780",
-          "register-write bar0/4 at=0x402c val=0xf0a5a500",
-          "poll bar0/4 at=0x402c val=0xf0a5a500 mask=0xffffffe0 expected=0xf0a5a500 deadline=0x3b9aca00 "
-          "count=0x1",
+          "register-write bar0/4 at=0x402c val=0xf0a5a500", poll,
           // Bits outside the mask: the trace is bad, not the device.
           "register-read bar0/4 at=0xc pending", "interrupt deadline=0x3b9aca00 count=0x1",
           "acquire at=0x80002000 length=0x4 |0a0b0c0d",
