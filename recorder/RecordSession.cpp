@@ -267,7 +267,7 @@ void Session::finish() {
     result.warnings.push_back("process " + std::to_string(holder) +
                               " still uses the device: what it does from now on is not recorded");
   if (!file->header().producersSeen.load())
-    result.warnings.push_back("the program did not use libtapeback.so: nothing was recorded");
+    result.warnings.push_back("the program opened no device through libtapeback.so: nothing was recorded");
   collector->givenUp(file->header().unrecorded.load());
   ProgramFate fate{program->end().exit, program->end().signal};
   Expected<TapeSummary> summary = collector->finish(fate);

@@ -117,6 +117,22 @@ bool isBranch(Rule rule, const Packet &packet, const ComparisonContext &context)
   }
 }
 
+/// A target that fails before the first packet may be another device than the tape's: says so.
+llvm::Error explainStart(llvm::Error error, llvm::ArrayRef<std::vector<IdentityDifference>> identity) {
+  if (!error)
+    return error;
+  Failure failure = toFailure(std::move(error));
+  if (failure.where.empty())
+    failure.where = "before the first packet";
+  for (const std::vector<IdentityDifference> &device : identity)
+    for (const IdentityDifference &difference : device)
+      if (difference.key == "name")
+        failure.hint = "the tape's device is '" + difference.recorded + "', this target's is '" +
+                       difference.replayed + "': is it the right target?" +
+                       (failure.hint.empty() ? "" : " (" + failure.hint + ")");
+  return llvm::make_error<Failure>(std::move(failure));
+}
+
 llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
   if (llvm::Error error = refuseForbiddenWrites(source, options))
     return error;
@@ -135,7 +151,7 @@ llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
   answers = player->answers();
   for (size_t i = 0; i < player->deviceCount(); ++i)
     report.identity.push_back(player->binding(uint16_t(i)).identityDifferences());
-  if (llvm::Error error = player->prepare(*start))
+  if (llvm::Error error = explainStart(player->prepare(*start), report.identity))
     return error;
   gap = false;
   lost = report.stateUnknown = start->stateUnknown;

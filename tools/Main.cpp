@@ -46,7 +46,7 @@ void printHelp(raw_ostream &os) {
         "  2  bad usage or bad input description\n"
         "  3  damaged or foreign tape\n"
         "  4  the target failed in a way the tape does not expect\n"
-        "  5  done, but with loss, or the machine failed (disk full)\n";
+        "  5  done, but with loss or incomplete, or the machine failed (disk full)\n";
 }
 
 /// A file opened while 0, 1 or 2 is closed would become standard output, and a report would be written into

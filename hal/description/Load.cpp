@@ -66,7 +66,8 @@ llvm::Error unknownName(llvm::StringRef name, const std::vector<std::string> &fo
                         words::suggestion(name, std::vector<llvm::StringRef>(names.begin(), names.end()));
   return failUsage("unknown-description", std::move(message), "in " + llvm::join(folders, ":"),
                    names.empty() ? "give the path of a description file"
-                                 : "there is: " + llvm::join(names, ", ") + "; or give the path of a file");
+                                 : "there is: " + llvm::join(names, ", ") +
+                                       "; or give the path of a file: with a '/', or ending in .yaml");
 }
 
 } // namespace
