@@ -209,7 +209,9 @@ llvm::Expected<std::optional<Bisection::Interval>> Bisection::narrowByDoorbells(
   std::optional<StateDifference> difference;
   size_t bound = points.size();
   if (points.size() > probedOneByOne) {
-    for (size_t last = points.size(); last-- > 0 && differs == points.size() && last + 4 > points.size();) {
+    constexpr size_t triesAtTheEnd = 4; // The last few may not come to rest.
+    for (size_t back = 1; back <= triesAtTheEnd && !found; ++back) {
+      size_t last = points.size() - back;
       llvm::Expected<size_t> at = look(last, last + 1, &difference);
       if (!at)
         return at.takeError();

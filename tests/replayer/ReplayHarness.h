@@ -28,7 +28,8 @@ struct Replayed {
   }
 };
 
-inline Replayed replay(const MemoryTape &tape, ToyOptions toy = {}, ReplayOptions options = quickOptions()) {
+inline Replayed replay(const MemoryTape &tape, ToyOptions toy = {},
+                       const ReplayOptions &options = quickOptions()) {
   Replayed result;
   llvm::Expected<std::unique_ptr<TapeSource>> source = TapeSource::create(tape.copy());
   if (!source) {
