@@ -32,6 +32,7 @@ public:
   llvm::Expected<ReplayReport> run(llvm::ArrayRef<Target *> targets);
 
 private:
+  llvm::Error openTrace();
   llvm::Error play();
   llvm::Error grade(const PacketBatch &batch, size_t index, const Observation &actual);
   llvm::Expected<Comparison> compare(const Packet &packet, const PacketExtra &extra,
@@ -58,6 +59,7 @@ private:
   std::unique_ptr<Player> player;
   ObservationLog log;
   ReplayReport report;
+  std::optional<RangeTrace> trace;
   WindowDigest recordedChain, replayedChain;
 
   bool answers = true;
@@ -151,15 +153,33 @@ llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
   answers = player->answers();
   for (size_t i = 0; i < player->deviceCount(); ++i)
     report.identity.push_back(player->binding(uint16_t(i)).identityDifferences());
+  if (llvm::Error error = openTrace())
+    return error;
   if (llvm::Error error = explainStart(player->prepare(*start), report.identity))
     return error;
   gap = false;
   lost = report.stateUnknown = start->stateUnknown;
-  if (llvm::Error error = play())
-    return error;
+  llvm::Error played = play();
+  if (trace) {
+    played = llvm::joinErrors(std::move(played), trace->finish());
+    report.traced = trace->written();
+  }
+  if (played)
+    return played;
   if (llvm::Error error = conclude())
     return error;
   return std::move(report);
+}
+
+llvm::Error ReplayRun::openTrace() {
+  if (!options.trace)
+    return llvm::Error::success();
+  for (size_t i = 0; i < player->deviceCount() && !trace; ++i)
+    if (player->binding(uint16_t(i)).capabilities().trace)
+      trace.emplace(*options.trace, player->binding(uint16_t(i)).target());
+  if (trace)
+    return llvm::Error::success();
+  return failUsage("no-traces", "this target has no waveforms", "--wave", "RTL has: rtl:NAME");
 }
 
 llvm::Error ReplayRun::play() {
@@ -175,7 +195,13 @@ llvm::Error ReplayRun::play() {
     size_t limit = size_t(std::min<uint64_t>(batch.packets.size(), end - position));
     for (size_t i = 0; i < limit;) {
       log.clear();
-      llvm::Expected<size_t> issued = player->issue(batch, i, options.stopAtDivergence ? i + 1 : limit, log);
+      size_t upTo = options.stopAtDivergence ? i + 1 : limit;
+      if (trace) {
+        if (llvm::Error error = trace->before(position + i))
+          return error;
+        upTo = size_t(trace->edgeBehind(position + i, position + upTo) - position);
+      }
+      llvm::Expected<size_t> issued = player->issue(batch, i, upTo, log);
       if (!issued)
         return issued.takeError();
       for (size_t k = 0; k < *issued; ++k)

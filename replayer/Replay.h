@@ -5,6 +5,7 @@
 #include "replayer/Divergence.h"
 #include "replayer/Grade.h"
 #include "replayer/Player.h"
+#include "replayer/RangeTrace.h"
 #include <functional>
 
 namespace tapeback {
@@ -21,7 +22,8 @@ struct ReplayOptions {
   unsigned maxTargetErrors = 16;     ///< Refused accesses before it gives up.
   uint64_t maxUselessWait = 600'000'000'000; ///< Host time spent in waits that did not end well, together.
   size_t keptDivergences = 16;
-  bool keepDigests = false;                               ///< ReplayReport::windowDigests.
+  std::optional<TraceRange> trace; ///< Of the first device whose target has traces; none: Usage "no-traces".
+  bool keepDigests = false;        ///< ReplayReport::windowDigests.
   SignatureMatch wantedMatch = SignatureMatch::SamePlace; ///< From which level on a failure is the same.
   std::function<void(uint64_t packetsDone)> progress;
 };
@@ -42,6 +44,8 @@ struct ReplayReport {
   std::vector<std::vector<IdentityDifference>> identity; ///< By device.
   std::vector<FingerprintDifference> fingerprint;
   uint64_t fingerprintsCompared = 0;
+
+  bool traced = false; ///< The waveform that was asked for is written.
 
   std::optional<Signature> signature; ///< Of the first failure in this replay.
   std::optional<bool> reproduced;     ///< Nothing if the tape records no failure or it cannot be told.

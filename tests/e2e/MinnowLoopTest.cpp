@@ -332,3 +332,37 @@ TEST_CASE("without the erratum there is nothing to find, and without traces no w
                                    scratch().file("no/such/folder/x.fst"), "--json"});
   CHECK_MESSAGE(nowhere.exited(2), nowhere);
 }
+
+TEST_CASE("replay leaves a waveform of a range of windows, and only where there are waveforms") {
+  RTL_OR_SKIP();
+  std::string path =
+      record("rtl:minnow", {buildProgram("minnow-run"), "--net", "ad", "--layers", "2"}, "waves");
+  auto size = [](const std::string &file) {
+    std::ifstream fst(file, std::ios::binary | std::ios::ate);
+    return fst ? int64_t(fst.tellg()) : -1;
+  };
+  std::string whole = scratch().file("whole.fst"), part = scratch().file("part.fst");
+  RunResult all = runTapeback({"replay", path, "--target", "rtl:minnow", "--wave", whole, "--json"});
+  REQUIRE_MESSAGE(all.exited(0), all);
+  CHECK(string(parseOutput(all), "wave") == whole);
+  RunResult some = runTapeback(
+      {"replay", path, "--target", "rtl:minnow", "--wave", part, "--wave-range", "w4..w5", "--json"});
+  REQUIRE_MESSAGE(some.exited(0), some);
+  CHECK(std::ifstream(part, std::ios::binary).get() == 0); // The header block of an FST.
+  CHECK(size(part) > 0);
+  CHECK(size(part) < size(whole));
+  // What it shows does not change what is compared.
+  CHECK(parseOutput(all).getInteger("packets_replayed") == parseOutput(some).getInteger("packets_replayed"));
+
+  std::string none = scratch().file("none-replay.fst");
+  RunResult model = runTapeback({"replay", path, "--target", "model:minnow", "--wave", none, "--json"});
+  CHECK_MESSAGE(model.exited(2), model);
+  CHECK(size(none) == -1);
+  RunResult alone = runTapeback({"replay", path, "--target", "rtl:minnow", "--wave-range", "w1", "--json"});
+  CHECK_MESSAGE(alone.exited(2), alone);
+  RunResult behind = runTapeback({"replay", path, "--target", "rtl:minnow", "--wave", none, "--wave-range",
+                                  "w4", "--until", "w2", "--json"});
+  REQUIRE_MESSAGE(behind.exited(0), behind);
+  CHECK(parseOutput(behind).get("wave")->kind() == llvm::json::Value::Null);
+  CHECK(size(none) == -1);
+}

@@ -2,11 +2,10 @@
 #include "replayer/bisect/Bisect.h"
 #include "format/Text.h"
 #include "tools/CommandLine.h"
+#include "tools/OutputFile.h"
 #include "tools/Progress.h"
 #include "tools/Verb.h"
 #include "tools/verbs/DivergenceReport.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 
 using namespace llvm;
 
@@ -201,18 +200,6 @@ Error checkArguments(StringRef probe, unsigned runs) {
   return Error::success();
 }
 
-/// Before the work, not after it.
-Error checkWave(StringRef file) {
-  if (file.empty())
-    return Error::success();
-  StringRef folder = sys::path::parent_path(file);
-  if (sys::fs::is_directory(file) ||
-      sys::fs::access(folder.empty() ? "." : folder, sys::fs::AccessMode::Write))
-    return failUsage("cannot-write", "a waveform cannot be written there", file.str(),
-                     "name a file in a folder that exists and may be written to");
-  return Error::success();
-}
-
 struct BisectArguments {
   std::string tape;
   std::vector<std::string> good, bad, descriptions;
@@ -315,8 +302,9 @@ int runBisect(ArrayRef<const char *> args) {
   Report report("bisect", line.json());
   if (Error error = checkArguments(probe, runs))
     return report.fail(std::move(error));
-  if (Error error = checkWave(wave))
-    return report.fail(std::move(error));
+  if (!wave.empty())
+    if (Error error = checkOutputFile(wave, tape, /*force=*/true)) // Before the work, not after it.
+      return report.fail(std::move(error));
   BisectArguments arguments;
   arguments.tape = tape;
   arguments.good = good;

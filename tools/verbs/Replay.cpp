@@ -3,6 +3,7 @@
 #include "format/Text.h"
 #include "replayer/TargetSet.h"
 #include "tools/CommandLine.h"
+#include "tools/OutputFile.h"
 #include "tools/Progress.h"
 #include "tools/Range.h"
 #include "tools/Verb.h"
@@ -21,6 +22,8 @@ struct ReplayArguments {
   Expectation expectation = Expectation::Match;
   bool dryRun = false, digests = false;
   std::optional<std::string> until;
+  std::string wave;
+  std::optional<std::string> waveRange;
 };
 
 Error badOption(StringRef option, StringRef value, StringRef choices) {
@@ -118,6 +121,7 @@ void writeJson(Report &report, const ReplayReport &result, const ReplayArguments
   os.attribute("signature_match", signatureMatchName(result.signatureMatch));
   os.attribute("tape", json::fixUTF8(arguments.tape));
   os.attribute("root", toHex(source.reader().summary().root));
+  os.attribute("wave", result.traced ? json::Value(json::fixUTF8(arguments.wave)) : json::Value(nullptr));
   os.attribute("packets", result.packets);
   os.attribute("packets_replayed", result.packetsReplayed);
   os.attribute("windows", result.windows);
@@ -209,6 +213,10 @@ void printText(const ReplayReport &result, const ReplayArguments &arguments) {
        << " (match level: " << signatureMatchName(result.signatureMatch) << ")\n";
   if (!result.stopped.empty())
     os << "stopped early: " << result.stopped << "\n";
+  if (result.traced)
+    os << "waveform: " << arguments.wave << "\n";
+  else if (!arguments.wave.empty())
+    os << "no waveform: the replay stopped before the range\n";
 }
 
 int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &options) {
@@ -231,6 +239,18 @@ int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &opti
     if (!range)
       return report.fail(range.takeError());
     options.endPacket = range->firstPacket + range->packetCount;
+  }
+  if (!arguments.wave.empty()) {
+    if (Error error = checkOutputFile(arguments.wave, arguments.tape, /*force=*/true))
+      return report.fail(std::move(error));
+    options.trace = TraceRange{arguments.wave};
+    if (arguments.waveRange) {
+      Expected<TapeRange> range = resolveRange(*arguments.waveRange, reader);
+      if (!range)
+        return report.fail(range.takeError());
+      options.trace->firstPacket = range->firstPacket;
+      options.trace->endPacket = range->firstPacket + range->packetCount;
+    }
   }
   if (arguments.dryRun)
     return dryRun(report, **source, options);
@@ -286,6 +306,11 @@ int runReplay(ArrayRef<const char *> args) {
   cl::list<std::string> allow("allow-register",
                               cl::desc("Allow writes to this register although the description forbids them"),
                               cl::value_desc("NAME"));
+  cl::opt<std::string> wave("wave", cl::desc("Write a waveform, if the target has traces"),
+                            cl::value_desc("FILE"));
+  cl::opt<std::string> waveRange("wave-range",
+                                 cl::desc("Of this place or range only (w4..w6, p5000, @marker)"),
+                                 cl::value_desc("RANGE"));
   cl::opt<bool> dry("dry-run", cl::desc("List what would be written; touch no target"));
   cl::opt<bool> fromReset("from-reset",
                           cl::desc("Play a tape whose start cannot be restored on a reset device"));
@@ -307,6 +332,7 @@ int runReplay(ArrayRef<const char *> args) {
        "  tapeback replay run.tape --target model:edu\n"
        "  tapeback replay run.tape --target qemu:edu --json\n"
        "  tapeback replay fail.tape --target vfio:0000:01:00.0 --expect signature\n"
+       "  tapeback replay run.tape --target rtl:minnow --wave run.fst --wave-range w4..w6\n"
        "  tapeback replay run.tape --dry-run\n",
        "  0  as expected (--expect)\n"
        "  1  not as expected: a divergence, or the failure did not reproduce\n"
@@ -326,6 +352,13 @@ int runReplay(ArrayRef<const char *> args) {
   arguments.digests = options.keepDigests = digests;
   if (until.getNumOccurrences())
     arguments.until = until;
+  arguments.wave = wave;
+  if (waveRange.getNumOccurrences()) {
+    if (wave.empty())
+      return report.fail(failUsage("bad-option", "--wave-range says of what, but nothing says where to",
+                                   "--wave-range", "give --wave FILE, too"));
+    arguments.waveRange = waveRange;
+  }
   if (expect == "match")
     arguments.expectation = Expectation::Match;
   else if (expect == "signature")
