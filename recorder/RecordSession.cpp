@@ -330,7 +330,7 @@ Expected<EvidenceOptions> parseEvidence(StringRef text) {
       options.periodNs = milliseconds * 1'000'000;
     else
       return failUsage("bad-option", "'" + text.str() + "' does not say when to read counters", "--counters",
-                       "off, or some of: markers,fences,PERIODms");
+                       "off, or some of: markers,fences,Nms (N milliseconds)");
   }
   return options;
 }

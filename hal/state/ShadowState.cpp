@@ -352,8 +352,10 @@ void ShadowState::State::transferTold(uint64_t ordinal, const Packet &packet, co
     transfer.payload = extra.payload;
   if (!transfer.activity && extra.link == noLink)
     transfer.queue = lastQueue;
-  if (transfer.queue)
-    transfer.uncertain = queues.othersChangeWindows(*transfer.queue) | activities.meetsOthers(transfer);
+  if (transfer.queue) {
+    bool meets = activities.meetsOthers(transfer); // Marks the others, too.
+    transfer.uncertain = meets || queues.othersChangeWindows(*transfer.queue);
+  }
   activities.descriptor(ordinal, transfer);
   // From here until it is complete, the destination may be anything.
   if (!transfer.toDevice)

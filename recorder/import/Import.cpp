@@ -279,7 +279,8 @@ Error importCapture(const ImportOptions &options, ImportReport &report) {
       TapeWriter::create(options.output, manifestOf(options, *kind), options.writer);
   if (!tape)
     return tape.takeError();
-  ImportOutput out(**tape, kind->lacksMemory && !options.registersOnly);
+  report.lossForMemory = kind->lacksMemory && !options.registersOnly;
+  ImportOutput out(**tape, report.lossForMemory);
   out.describe(options.descriptions);
   Error error = runImport(options, std::move(*first), **importer, out, report);
   closeReport(out, report);

@@ -23,6 +23,7 @@ struct ImportOptions {
 /// Every line of the capture is counted once: lines = imported + ignored + lost + notUnderstood.
 struct ImportReport {
   std::string kind, lacks;
+  bool lossForMemory = false; ///< The tape has a loss before its first write, since the format has no memory.
   uint64_t lines = 0, bytes = 0;
   uint64_t imported = 0, lost = 0, notUnderstood = 0;
   std::map<std::string, uint64_t> ignored; ///< By rule.

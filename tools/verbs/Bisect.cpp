@@ -255,15 +255,18 @@ int runBisect(ArrayRef<const char *> args) {
                              cl::desc("The target that is right; ALIAS=URI for each device of several"),
                              cl::value_desc("URI"));
   cl::list<std::string> bad("bad", cl::desc("The target that is wrong"), cl::value_desc("URI"));
-  cl::opt<std::string> probe(
-      "probe", cl::desc("observed: what the host saw; deep: also the device's state where it is quiescent"),
-      cl::value_desc("KIND"), cl::init("observed"));
+  cl::opt<std::string> probe("probe",
+                             cl::desc("observed: what the host saw; deep: also the device's state where it "
+                                      "is quiescent (default: observed)"),
+                             cl::value_desc("KIND"), cl::init("observed"));
   cl::list<std::string> descriptions(
       "description", cl::desc("Use this description (file or name) instead of the tape's own"),
       cl::value_desc("FILE"));
-  cl::opt<unsigned> runs("runs", cl::desc("Passes that must come out alike, or an endpoint is intermittent"),
-                         cl::value_desc("N"), cl::init(2));
-  cl::opt<uint64_t> maxProbes("max-probes", cl::desc("State comparisons that the verification may make"),
+  cl::opt<unsigned> runs(
+      "runs", cl::desc("Passes that must come out alike, or an endpoint is intermittent (default: 2)"),
+      cl::value_desc("N"), cl::init(2));
+  cl::opt<uint64_t> maxProbes("max-probes",
+                              cl::desc("State comparisons that the verification may make (default: 4096)"),
                               cl::value_desc("N"), cl::init(4096));
   cl::list<std::string> allow("allow-register",
                               cl::desc("Allow writes to this register although the description forbids them"),
@@ -274,9 +277,9 @@ int runBisect(ArrayRef<const char *> args) {
                             cl::value_desc("FILE"));
   cl::opt<bool> fromReset("from-reset",
                           cl::desc("Play a tape whose start cannot be restored on a reset device"));
-  cl::opt<unsigned> maxWait("max-wait",
-                            cl::desc("Seconds that one wait may take at most, whatever the tape says"),
-                            cl::value_desc("SECONDS"), cl::init(60));
+  cl::opt<unsigned> maxWait(
+      "max-wait", cl::desc("Seconds that one wait may take at most, whatever the tape says (default: 60)"),
+      cl::value_desc("SECONDS"), cl::init(60));
   CommandLine line(
       {"bisect", "Name the first window, packet and byte in which two targets differ",
        "TAPE --good URI --bad URI [--probe observed|deep] [options]",

@@ -260,9 +260,11 @@ int runDump(ArrayRef<const char *> args) {
   NumberOption thread("thread", cl::desc("Only this thread of the program"), cl::value_desc("N"));
   NumberOption limit("limit", cl::desc("Stop after N packets (--json: 10000 unless given)"),
                      cl::value_desc("N"));
-  cl::opt<std::string> form("format", cl::desc("text or jsonl"), cl::value_desc("FORM"), cl::init("text"));
+  cl::opt<std::string> form("format", cl::desc("text or jsonl (default: text)"), cl::value_desc("FORM"),
+                            cl::init("text"));
   cl::opt<std::string> payload(
-      "payload", cl::desc("Contents of memory: none, preview (first 16 bytes) or hex (all of it)"),
+      "payload",
+      cl::desc("Contents of memory: none, preview (first 16 bytes; the default) or hex (all of it)"),
       cl::value_desc("HOW"), cl::init("preview"));
   CommandLine line(dumpHelp);
   if (std::optional<int> exit = line.parse(args))

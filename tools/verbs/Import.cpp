@@ -125,6 +125,10 @@ void writeText(raw_ostream &os, const ImportOptions &options, const ImportReport
     os << "  times     ran backward " << report.timesBackward << " times; kept as they are\n";
   if (!report.lacks.empty())
     os << "  lacks     " << report.lacks << "\n";
+  if (report.lossForMemory)
+    os << "            (a loss before the first write says so, and a replay is incomplete; --registers-only "
+          "if the "
+          "device uses no memory)\n";
 }
 
 /// What needs a person's eye, on standard error; also when the import failed.
@@ -163,7 +167,7 @@ int runImport(ArrayRef<const char *> args) {
                                 cl::value_desc("ARGS"));
   cl::opt<bool> registersOnly(
       "registers-only", cl::desc("The device uses no memory: nothing is missing where the format has none"));
-  NumberOption wait("wait-ms", cl::desc("Bound of waits that the format gives none for"),
+  NumberOption wait("wait-ms", cl::desc("Bound of waits that the format gives none for (default: 1000)"),
                     cl::value_desc("MS"), cl::init(1000));
   CommandLine line(importHelp);
   if (std::optional<int> exit = line.parse(args))

@@ -63,23 +63,28 @@ struct Options {
   cl::opt<std::string> output{"output", cl::desc("The tape"), cl::value_desc("FILE")};
   cl::alias outputShort{"o", cl::desc("Short for --output"), cl::aliasopt(output), cl::NotHidden};
   cl::opt<bool> force{"force", cl::desc("Overwrite FILE if it exists")};
-  cl::opt<std::string> start{"start", cl::desc("Record from here on"), cl::value_desc("CONDITION"),
-                             cl::init("begin")};
+  cl::opt<std::string> start{"start", cl::desc("Record from here on (default: begin)"),
+                             cl::value_desc("CONDITION"), cl::init("begin")};
   cl::opt<std::string> stop{"stop", cl::desc("Record up to here (the program runs on)"),
                             cl::value_desc("CONDITION")};
   cl::opt<uint64_t> keyframes{"keyframe-interval",
-                              cl::desc("Packets between keyframes; 0: none but the first"),
+                              cl::desc("Packets between keyframes; 0: none but the first (default: 65536)"),
                               cl::value_desc("N"), cl::init(65536)};
-  cl::opt<uint64_t> tick{"tick", cl::desc("Milliseconds without packets that the tape tells of; 0: none"),
-                         cl::value_desc("N"), cl::init(1000)};
-  cl::opt<uint64_t> ring{"ring-bytes", cl::desc("Shared memory between program and recorder"),
+  cl::opt<uint64_t> tick{
+      "tick", cl::desc("Milliseconds without packets that the tape tells of; 0: none (default: 1000)"),
+      cl::value_desc("N"), cl::init(1000)};
+  cl::opt<uint64_t> ring{"ring-bytes",
+                         cl::desc("Shared memory between program and recorder (default: 16 MiB; at least 64 "
+                                  "KiB, rounded up to a power of two)"),
                          cl::value_desc("N"), cl::init(16 << 20)};
-  cl::opt<uint64_t> capture{"capture-limit", cl::desc("Bytes of one memory content that are kept"),
+  cl::opt<uint64_t> capture{"capture-limit",
+                            cl::desc("Bytes of one memory content that are kept (default: 64 MiB)"),
                             cl::value_desc("N"), cl::init(64 << 20)};
-  cl::opt<std::string> counters{
-      "counters",
-      cl::desc("When to read the target's counters and clock, as evidence: off, or markers,fences,Nms"),
-      cl::value_desc("WHEN"), cl::init("markers,fences")};
+  cl::opt<std::string> counters{"counters",
+                                cl::desc("When to read the target's counters and clock, as evidence: off, or "
+                                         "some of markers,fences,Nms (default: "
+                                         "markers,fences)"),
+                                cl::value_desc("WHEN"), cl::init("markers,fences")};
   cl::opt<unsigned> ab{"ab", cl::desc("Compare N runs with recording off with N recorded ones (3 to 1000)"),
                        cl::value_desc("N"), cl::init(0)};
   cl::opt<bool> drop{"drop-when-full", cl::desc("Lose packets (counted) rather than hold the program up")};

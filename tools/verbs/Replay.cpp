@@ -292,16 +292,18 @@ int runReplay(ArrayRef<const char *> args) {
       cl::value_desc("FILE"));
   cl::opt<std::string> expect("expect",
                               cl::desc("What exit code 0 means: match, signature (the tape's failure "
-                                       "reproduces) or divergence"),
+                                       "reproduces) or divergence (default: match)"),
                               cl::value_desc("WHAT"), cl::init("match"));
-  cl::opt<std::string> level("match-level",
-                             cl::desc("How alike failures must be to be the same: exact, place or kind"),
-                             cl::value_desc("LEVEL"), cl::init("place"));
-  cl::opt<std::string> onDivergence("on-divergence", cl::desc("stop or continue"), cl::value_desc("WHAT"),
-                                    cl::init("continue"));
+  cl::opt<std::string> level(
+      "match-level",
+      cl::desc("How alike failures must be to be the same: exact, place or kind (default: place)"),
+      cl::value_desc("LEVEL"), cl::init("place"));
+  cl::opt<std::string> onDivergence("on-divergence", cl::desc("stop or continue (default: continue)"),
+                                    cl::value_desc("WHAT"), cl::init("continue"));
   cl::opt<std::string> until("until", cl::desc("Stop behind this place or range (w120, p5000, @marker)"),
                              cl::value_desc("RANGE"));
-  cl::opt<std::string> poison("poison", cl::desc("Byte that memory is filled with before use"),
+  cl::opt<std::string> poison("poison",
+                              cl::desc("Byte that memory is filled with before use (default: 0xa5)"),
                               cl::value_desc("BYTE"), cl::init("0xa5"));
   cl::list<std::string> allow("allow-register",
                               cl::desc("Allow writes to this register although the description forbids them"),
@@ -315,11 +317,12 @@ int runReplay(ArrayRef<const char *> args) {
   cl::opt<bool> fromReset("from-reset",
                           cl::desc("Play a tape whose start cannot be restored on a reset device"));
   cl::opt<bool> digests("digests", cl::desc("Add a digest of every window to the JSON"));
-  cl::opt<unsigned> maxWait("max-wait",
-                            cl::desc("Seconds that one wait may take at most, whatever the tape says"),
-                            cl::value_desc("SECONDS"), cl::init(60));
-  cl::opt<std::string> maxMemory("max-memory", cl::desc("Bytes of memory that the tape may map at one time"),
-                                 cl::value_desc("BYTES"), cl::init("0x80000000"));
+  cl::opt<unsigned> maxWait(
+      "max-wait", cl::desc("Seconds that one wait may take at most, whatever the tape says (default: 60)"),
+      cl::value_desc("SECONDS"), cl::init(60));
+  cl::opt<std::string> maxMemory(
+      "max-memory", cl::desc("Bytes of memory that the tape may map at one time (default: 2 GiB)"),
+      cl::value_desc("BYTES"), cl::init("0x80000000"));
   CommandLine line(
       {"replay", "Play a tape to a target and grade every packet", "TAPE --target URI [options]",
        "Memory is mapped where it was recorded and filled with poison, the target is reset and its\n"

@@ -504,9 +504,10 @@ static int runVerb(ArrayRef<const char *> args) {
   cl::alias outShort("o", cl::desc("Short for --output"), cl::aliasopt(out), cl::NotHidden);
   cl::opt<std::string> expect("expect", cl::desc("run: exit 1 unless something fired, or nothing did"),
                               cl::value_desc("fired|silent"));
-  cl::opt<std::string> range("range", cl::desc("explain: which packets (`tapeback dump --help`)"),
+  cl::opt<std::string> range("range",
+                             cl::desc("explain: which packets (`tapeback dump --help`; default: all)"),
                              cl::value_desc("RANGE"), cl::init("start..end"));
-  NumberOption limit("limit", cl::desc("List at most N actions a tape, or explain N packets"),
+  NumberOption limit("limit", cl::desc("List at most N actions a tape, or explain N packets (default: 1000)"),
                      cl::value_desc("N"), cl::init(1000));
   cl::opt<bool> allowExec("allow-exec", cl::desc("check: FILE may say `exec`"));
   CommandLine line(triggerHelp);

@@ -80,7 +80,7 @@ int runTrim(ArrayRef<const char *> args) {
   cl::alias outShort("o", cl::desc("Short for --output"), cl::aliasopt(out), cl::NotHidden);
   cl::opt<std::string> start(
       "start",
-      cl::desc("How the state at the cut may be established: auto (keyframe, else the shortest "
+      cl::desc("How the state at the cut may be established: auto (the default: keyframe, else the shortest "
                "prefix), keyframe or prefix (all from the tape's start)"),
       cl::value_desc("HOW"), cl::init("auto"));
   cl::opt<bool> force("force", cl::desc("Overwrite OUT if it exists"));
