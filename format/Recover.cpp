@@ -51,7 +51,7 @@ private:
 class Recovery {
 public:
   Recovery(InputFile file, ScanResult scan, RecoverOptions options)
-      : options(options), scan(std::move(scan)),
+      : options(std::move(options)), scan(std::move(scan)),
         source(std::move(file), this->scan.tapeTag, maxRawBytes, true) {}
   llvm::Expected<RecoverReport> run(llvm::StringRef out, const TapeProgress &progress);
 

@@ -5,7 +5,9 @@
 
 namespace tapeback::client {
 
-/// Null unless the environment names a table. Set once, before the first operation.
+/// Null unless the environment names a table. Set once, before the first operation. It is constinit: nothing
+/// runs before main.
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers)
 [[gnu::visibility("hidden")]] extern constinit ring::GapTable *gapTable;
 
 /// Looks at the environment. A table that cannot be had is as good as none: the parent sees no counts.
