@@ -13,12 +13,13 @@ using namespace llvm;
 namespace tapeback {
 namespace {
 
-constexpr const char *contractExitCodes = "  0  done, and what was expected holds\n"
-                                          "  1  done, and it does not\n"
-                                          "  2  bad usage or bad input description\n"
-                                          "  3  damaged or foreign tape\n"
-                                          "  4  the target failed in a way the tape does not expect\n"
-                                          "  5  done, but with loss or incomplete, or the machine failed (disk full)\n";
+constexpr const char *contractExitCodes =
+    "  0  done, and what was expected holds\n"
+    "  1  done, and it does not\n"
+    "  2  bad usage or bad input description\n"
+    "  3  damaged or foreign tape\n"
+    "  4  the target failed in a way the tape does not expect\n"
+    "  5  done, but with loss or incomplete, or the machine failed (disk full)\n";
 
 /// Our own options: those registered before llvm::cl adds its common ones (which it does when it parses).
 std::vector<cl::Option *> ownOptions() {
