@@ -46,7 +46,7 @@ bool Player::isMapped(const Packet &packet, const PacketExtra &extra) const {
   const DeviceBinding &binding = bindings[packet.device];
   llvm::Expected<Rows> rows = Rows::of(packet, extra);
   if (!rows) {
-    llvm::consumeError(rows.takeError());
+    llvm::consumeError(rows.takeError()); // What is wrong is said where it is issued; see above.
     uint64_t first = extra.count ? extra.length / extra.count : extra.length;
     return first && binding.isMapped(packet.address, first) && extra.length <= binding.bytesMapped();
   }

@@ -42,6 +42,8 @@ private:
   llvm::Expected<std::optional<StateDifference>> lookAt(llvm::ArrayRef<uint64_t> points, size_t *at,
                                                         unsigned parts);
   llvm::Expected<std::vector<uint64_t>> quiescentPoints(uint64_t from, uint64_t to, bool withLast);
+  /// Fresh targets side by side, whose answers nobody compares: for looking at states only.
+  llvm::Expected<std::unique_ptr<Lockstep>> startUncompared();
   llvm::Expected<std::optional<StateDifference>> probeAt(uint64_t end, unsigned parts);
   llvm::Expected<std::optional<StateDifference>> stepTo(llvm::ArrayRef<uint64_t> points, size_t *at);
   llvm::Expected<std::optional<StateDifference>> probePoints(llvm::ArrayRef<uint64_t> points, size_t *at,

@@ -33,13 +33,17 @@ std::vector<const History *> Bisection::views(const std::vector<std::unique_ptr<
   return result;
 }
 
-/// Fresh targets, brought to `end` without being looked at on the way, and there given the time to come to
-/// rest: a reset takes a device longer than the host, which need not wait for its end.
-llvm::Expected<std::optional<StateDifference>> Bisection::probeAt(uint64_t end, unsigned parts) {
+llvm::Expected<std::unique_ptr<Lockstep>> Bisection::startUncompared() {
   Lockstep::Options lockstep;
   lockstep.player = options.player;
   lockstep.compare = lockstep.withTape = false;
-  llvm::Expected<std::unique_ptr<Lockstep>> run = Lockstep::start(source, endpoints, start, lockstep);
+  return Lockstep::start(source, endpoints, start, lockstep);
+}
+
+/// Fresh targets, brought to `end` without being looked at on the way, and there given the time to come to
+/// rest: a reset takes a device longer than the host, which need not wait for its end.
+llvm::Expected<std::optional<StateDifference>> Bisection::probeAt(uint64_t end, unsigned parts) {
+  llvm::Expected<std::unique_ptr<Lockstep>> run = startUncompared();
   if (!run)
     return run.takeError();
   if (llvm::Error error = (*run)->runTo(end))
@@ -127,10 +131,7 @@ llvm::Error Bisection::verify() {
     return verifyByPrefixes(count, probeAll);
   size_t stride = options.maxProbes ? (count + options.maxProbes - 1) / options.maxProbes : count + 1;
   unsigned parts = isFree ? unsigned(ProbeRegisters) : probeAll;
-  Lockstep::Options lockstep;
-  lockstep.player = options.player;
-  lockstep.compare = lockstep.withTape = false;
-  llvm::Expected<std::unique_ptr<Lockstep>> run = Lockstep::start(source, endpoints, start, lockstep);
+  llvm::Expected<std::unique_ptr<Lockstep>> run = startUncompared();
   if (!run)
     return run.takeError();
   std::vector<std::unique_ptr<History>> histories;

@@ -37,10 +37,7 @@ llvm::Expected<std::vector<uint64_t>> Bisection::quiescentPoints(uint64_t from, 
 /// One lockstep that is looked at without side effect at each point. `at`: the first that differs.
 llvm::Expected<std::optional<StateDifference>> Bisection::stepTo(llvm::ArrayRef<uint64_t> points,
                                                                  size_t *at) {
-  Lockstep::Options lockstep;
-  lockstep.player = options.player;
-  lockstep.compare = lockstep.withTape = false;
-  llvm::Expected<std::unique_ptr<Lockstep>> run = Lockstep::start(source, endpoints, start, lockstep);
+  llvm::Expected<std::unique_ptr<Lockstep>> run = startUncompared();
   if (!run)
     return run.takeError();
   std::vector<std::unique_ptr<History>> histories;
@@ -144,10 +141,7 @@ StateDifference Bisection::differenceOf(const Settled::Unequal &unequal) const {
 /// An undisturbed prefix that may then work until both sides have done all that they were told.
 llvm::Expected<std::optional<StateDifference>> Bisection::probeSettled(uint64_t end, unsigned parts,
                                                                        bool *comparable) {
-  Lockstep::Options lockstep;
-  lockstep.player = options.player;
-  lockstep.compare = lockstep.withTape = false;
-  llvm::Expected<std::unique_ptr<Lockstep>> run = Lockstep::start(source, endpoints, start, lockstep);
+  llvm::Expected<std::unique_ptr<Lockstep>> run = startUncompared();
   if (!run)
     return run.takeError();
   if (llvm::Error error = (*run)->runTo(end))
