@@ -68,6 +68,7 @@ public:
   bool hasBlob(BlobId id) const override { return known.contains(id); }
   llvm::Error append(const Packet &packet, const PacketExtra &extra) override;
   llvm::Error append(const Packet &packet) override;
+  llvm::Error append(llvm::ArrayRef<Packet> packets) override;
   llvm::Error endWindow(bool quiescent) override;
   llvm::Error keyframe(Keyframe keyframe) override;
   llvm::Error trigger(uint64_t packet, llvm::StringRef text) override;
@@ -92,10 +93,10 @@ private:
   }
   llvm::Error refusePacket(const Packet &packet);
   llvm::Error checkExtra(const Packet &packet, const PacketExtra &extra) const;
-  bool isFull() const {
-    return open.packets.size() * sizeof(Packet) + open.extras.size() * sizeof(PacketExtra) >=
-           options.blockRawBytes;
+  size_t openBytes() const {
+    return open.packets.size() * sizeof(Packet) + open.extras.size() * sizeof(PacketExtra);
   }
+  bool isFull() const { return openBytes() >= options.blockRawBytes; }
   void count(const Packet &packet);
   void closeWindow(bool quiescent);
   /// Lets the open window's range of times take in its packets in the open block that it does not have yet.
@@ -356,6 +357,45 @@ llvm::Error Writer::append(const Packet &packet, const PacketExtra &extra) {
   return llvm::Error::success();
 }
 
+// Runs up to where the block is full or the window has to end, each checked and copied as a whole.
+llvm::Error Writer::append(llvm::ArrayRef<Packet> all) {
+  while (!all.empty()) {
+    if (stopped)
+      return check();
+    if (isFull())
+      if (llvm::Error error = stick(writePackets()))
+        return error;
+    const size_t room = (options.blockRawBytes - openBytes() + sizeof(Packet) - 1) / sizeof(Packet);
+    const llvm::ArrayRef<Packet> run =
+        all.take_front(std::min<uint64_t>(room, options.maxWindowPackets - window.packetCount));
+    uint16_t device = 0, space = 0;
+    uint8_t clock = 0;
+    bool loss = false;
+    for (const Packet &packet : run) {
+      device = std::max(device, packet.device);
+      space = std::max(space, packet.space);
+      clock = std::max(clock, packet.clock);
+      loss |= packet.kind == PacketKind::Loss;
+    }
+    if (LLVM_UNLIKELY(loss || device >= deviceLimit || space >= spaces || clock >= clocks)) {
+      for (const Packet &packet : run)
+        if (llvm::Error error = append(packet))
+          return error;
+    } else {
+      const size_t before = open.packets.size();
+      open.packets.insert(open.packets.end(), run.begin(), run.end());
+      for (size_t i = before; i < open.packets.size(); ++i)
+        open.packets[i].extra = 0;
+      packets += run.size();
+      window.packetCount += run.size();
+      if (window.packetCount >= options.maxWindowPackets)
+        closeWindow(false);
+    }
+    all = all.drop_front(run.size());
+  }
+  return llvm::Error::success();
+}
+
 void Writer::measureWindow() {
   const auto added = llvm::ArrayRef<Packet>(open.packets).drop_front(firstUnmeasured - open.firstOrdinal);
   if (added.empty())
@@ -516,6 +556,13 @@ llvm::Expected<TapeSummary> Writer::finish(const Outcome &outcome) {
 }
 
 } // namespace
+
+llvm::Error TapeWriter::append(llvm::ArrayRef<Packet> packets) {
+  for (const Packet &packet : packets)
+    if (llvm::Error error = append(packet))
+      return error;
+  return llvm::Error::success();
+}
 
 llvm::Expected<std::unique_ptr<TapeWriter>> TapeWriter::create(llvm::StringRef path, const Manifest &manifest,
                                                                const WriterOptions &options) {

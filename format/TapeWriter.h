@@ -50,6 +50,9 @@ public:
   /// Appends; the ordinal is packetCount() before the call. `packet.extra` is ignored.
   virtual llvm::Error append(const Packet &packet, const PacketExtra &extra) = 0;
   virtual llvm::Error append(const Packet &packet) = 0;
+  /// Many packets without extras. The tape is the same as if they had been appended one by one: windows and
+  /// blocks end where they would, and a packet that is refused leaves those before it on the tape.
+  virtual llvm::Error append(llvm::ArrayRef<Packet> packets);
 
   /// Ends the open window after the last packet appended. A window without packets is not written.
   virtual llvm::Error endWindow(bool quiescent) = 0;

@@ -127,6 +127,54 @@ TEST_CASE("contents: none, one byte, above a block, above a piece, twice") {
   }
 }
 
+TEST_CASE("a run of packets is the same tape as its packets one by one") {
+  const TemporaryDirectory directory;
+  std::mt19937_64 random(21);
+  for (const uint64_t windowPackets : {1, 7, 4096, 1'000'000}) {
+    WriterOptions options = SessionOptions::fixedOptions();
+    options.maxWindowPackets = windowPackets;
+    std::vector<Packet> packets = traffic("ring", 6000, 4);
+    for (Packet &packet : packets) {
+      packet.extra = 3; // Ignored.
+      if (random() % 500 == 0)
+        packet.kind = PacketKind::Loss;
+    }
+    auto ones = expectValue(TapeWriter::create(directory.file("ones.tape"), Manifest(), options));
+    auto runs = expectValue(TapeWriter::create(directory.file("runs.tape"), Manifest(), options));
+    llvm::ArrayRef<Packet> rest = packets;
+    while (!rest.empty()) {
+      const auto run = rest.take_front(random() % (random() % 4 ? 60 : 4000));
+      rest = rest.drop_front(run.size());
+      for (const Packet &packet : run)
+        expectSuccess(ones->append(packet));
+      expectSuccess(runs->append(run));
+      PacketExtra extra;
+      extra.link = random();
+      const bool end = random() % 8 == 0;
+      for (TapeWriter *writer : {ones.get(), runs.get()}) {
+        expectSuccess(writer->append(Packet(), extra));
+        if (end)
+          expectSuccess(writer->endWindow(true));
+      }
+      REQUIRE(runs->packetCount() == ones->packetCount());
+      REQUIRE(runs->windowCount() == ones->windowCount());
+      REQUIRE(runs->bytesWritten() == ones->bytesWritten());
+    }
+    CHECK(expectValue(runs->finish(Outcome())).loss.packets ==
+          expectValue(ones->finish(Outcome())).loss.packets);
+    CHECK(readFile(directory.file("runs.tape")) == readFile(directory.file("ones.tape")));
+    expectValue(verifyTape(directory.file("runs.tape")));
+  }
+  // A packet that is refused: those before it are on the tape, and the error stays.
+  auto writer =
+      expectValue(TapeWriter::create(directory.file("bad.tape"), Manifest(), SessionOptions::fixedOptions()));
+  std::vector<Packet> bad(10);
+  bad[6].space = 5;
+  CHECK(codeOf(writer->append(llvm::ArrayRef<Packet>(bad))) == "bad-packet");
+  CHECK(writer->packetCount() == 6);
+  CHECK(codeOf(writer->append(llvm::ArrayRef<Packet>(bad).take_front(1))) == "bad-packet");
+}
+
 TEST_CASE("what readers keep in memory is bounded") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("a.tape");

@@ -52,6 +52,7 @@ public:
     return BlobId{hash.high64, hash.low64};
   }
   bool hasBlob(BlobId id) const override { return blobs.count({id.hi, id.lo}); }
+  using TapeWriter::append; // Runs of packets, one by one.
   llvm::Error append(const Packet &packet, const PacketExtra &extra) override {
     if (full())
       return diskFull();
