@@ -1,4 +1,5 @@
 #include "replayer/diff/PairCompare.h"
+#include "replayer/Rows.h"
 #include "llvm/ADT/bit.h"
 
 namespace tapeback {
@@ -185,6 +186,21 @@ llvm::Expected<PairResult> PairCompare::compareContents(const DiffItem &left, co
   return tolerated(relocated ? "relocated" : substituted ? "substitute" : "same");
 }
 
+/// All of the packet's range lies in one mapping of the first tape.
+bool PairCompare::isMapped(const DiffItem &item) const {
+  const Regions &all = a.regions(deviceA);
+  Regions::Place begin = all.locate(item.packet.address, item.ordinal);
+  llvm::Expected<Rows> rows = Rows::of(item.packet, item.extra);
+  if (!rows) {
+    llvm::consumeError(rows.takeError()); // Rows that make no sense lie nowhere.
+    return false;
+  }
+  if (begin.region == Regions::none || !rows->length())
+    return begin.region != Regions::none;
+  Regions::Place end = all.locate(rows->addressOf(rows->length() - 1), item.ordinal);
+  return end.region == begin.region;
+}
+
 llvm::Expected<PairResult> PairCompare::compareInput(const DiffItem &left, const DiffItem &right) {
   const Packet &packet = left.packet;
   if (hasAddress(packet.kind) &&
@@ -257,8 +273,7 @@ llvm::Expected<PairResult> PairCompare::compare(const DiffItem &left, const Diff
   llvm::Expected<PairResult> told = compareInput(left, right);
   if (!told || told->state == PairResult::State::Differs)
     return told;
-  if (hasAddress(packet.kind) && (packet.flags & right.packet.flags & NotCaptured) &&
-      a.regions(deviceA).locate(packet.address, left.ordinal).region == Regions::none)
+  if (hasAddress(packet.kind) && (packet.flags & right.packet.flags & NotCaptured) && !isMapped(left))
     return tolerated("not-mapped"); // In both, or their addresses would differ: there was nothing to capture.
   llvm::Expected<PairResult> seen = compareObserved(left, right);
   if (!seen || seen->state == PairResult::State::Differs)

@@ -32,6 +32,7 @@ private:
   llvm::Expected<PairResult> compareContents(const DiffItem &left, const DiffItem &right, DiffKind kind);
   PairResult compareWrite(const DiffItem &left, const DiffItem &right);
   PairResult compareCondition(const DiffItem &left, const DiffItem &right);
+  bool isMapped(const DiffItem &item) const;
   bool stands(uint64_t valueA, uint64_t valueB) const;
   void learn(uint64_t valueA, uint64_t valueB);
 
