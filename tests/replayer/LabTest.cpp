@@ -1,6 +1,7 @@
 // The lab around a replay: its file, its commands, and registers that are read before a reset forgets them.
 #include "replayer/lab/HookRun.h"
 #include "replayer/lab/PostMortem.h"
+#include "replayer/lab/SideEffects.h"
 #include "tests/replayer/ReplayHarness.h"
 #include <csignal>
 
@@ -194,4 +195,71 @@ TEST_CASE("post-mortem: a dead target says so once, and a device without a list 
   CHECK_FALSE(seen.values[0].value);
   CHECK_FALSE(seen.values[0].failure.empty());
   CHECK(seen.values[2].failure == "the target does not answer any more");
+}
+
+TEST_CASE("side effects: every kind of them, grouped, and none for what is not issued again") {
+  ToyProgram program;
+  program.open();
+  program.map(toyMemory, 4096);
+  program.dma(true, toyMemory, 0, 64);
+  for (uint64_t i = 0; i < 7; ++i)
+    program.write(toy::scratch, i);
+  program.read(toy::mayHang);
+  program.waitMemory(toyMemory, 4, 0, 0);
+  program.reset();
+  program.unmap(toyMemory);
+  program.write(toy::fuse, 1);
+  std::unique_ptr<MemoryTape> tape = withList(program.finish());
+  std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(tape->copy()));
+  ReplayOptions options = quickOptions();
+  SideEffects effects = llvm::cantFail(findSideEffects(*source, options));
+  auto find = [&](llvm::StringRef kind, llvm::StringRef reg = "") -> const SideEffect * {
+    for (const SideEffect &effect : effects.groups)
+      if (effect.kind == kind && (reg.empty() || effect.reg == reg))
+        return &effect;
+    return nullptr;
+  };
+  for (const char *kind : {"register-write", "memory-write", "memory-map", "memory-unmap", "reset", "wait",
+                           "reset-at-start", "fingerprint-read", "post-mortem-read", "read-with-effect"})
+    CHECK_MESSAGE(find(kind), kind);
+  const SideEffect *scratch = find("register-write", "SCRATCH");
+  REQUIRE(scratch);
+  CHECK(scratch->count == 7);
+  CHECK(scratch->values.size() == 4);
+  CHECK(scratch->moreValues);
+  CHECK_FALSE(scratch->forbidden);
+  REQUIRE(find("register-write", "FUSE"));
+  CHECK(find("register-write", "FUSE")->forbidden);
+  CHECK(effects.forbidden == 1);
+  CHECK(effects.firstForbidden);
+  CHECK(find("read-with-effect", "MAYHANG"));
+  CHECK_FALSE(find("read-with-effect", "SCRATCH"));
+  CHECK(find("wait")->longestWait > 0);
+  CHECK(sideEffectText(*scratch).find("7 register-write bar0 SCRATCH = 0x0, 0x1, 0x2, 0x3 …") == 0);
+
+  options.player.binding.allowRegisters = {"FUSE"};
+  options.endPacket = source->reader().summary().packets;
+  effects = llvm::cantFail(findSideEffects(*source, options));
+  CHECK(effects.forbidden == 0);
+  options.endPacket = 3;
+  effects = llvm::cantFail(findSideEffects(*source, options));
+  CHECK_FALSE(find("register-write", "SCRATCH"));
+}
+
+TEST_CASE("side effects: a tape that touches everything has as many groups as are shown") {
+  ToyProgram program;
+  program.open();
+  Packet write;
+  write.kind = PacketKind::RegisterWrite;
+  write.space = 1;
+  write.width = 4;
+  for (uint64_t i = 1; i < 6000; ++i) {
+    write.address = i << 12;
+    program.raw(write);
+  }
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(tape->copy()));
+  SideEffects effects = llvm::cantFail(findSideEffects(*source, quickOptions()));
+  CHECK(effects.groups.size() == 4096);
+  CHECK(effects.ungrouped > 1900);
 }
