@@ -267,7 +267,8 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(cons
         llvm::Expected<uint64_t> read = binding->readRegister(reg);
         if (!read)
           return read.takeError();
-        *value = *read;
+        const Relocation &relocation = binding->relocation();
+        *value = relocation.registers.recorded(relocation.map, description->indexOf(reg), *read);
       }
       differs = ((left ^ right) & mask) != 0;
     }
@@ -357,9 +358,9 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareMemory(const P
       coverage.memory = true;
       left.resize(size);
       right.resize(size);
-      if (llvm::Error error = good.target().readMemory(iova + at, left))
+      if (llvm::Error error = good.readMemory(iova + at, left))
         return error;
-      if (llvm::Error error = bad.target().readMemory(iova + at, right))
+      if (llvm::Error error = bad.readMemory(iova + at, right))
         return error;
       auto [l, r] = std::mismatch(left.begin(), left.end(), right.begin());
       if (l == left.end())
