@@ -11,8 +11,10 @@
 #include <benchmark/benchmark.h>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <lz4.h>
 #include <random>
 #include <unistd.h>
 
@@ -205,6 +207,62 @@ void encodeContents(benchmark::State &state) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * pages * page));
 }
 
+/// New contents of 64 KiB: half of the one kind are repetitions, the other is noise.
+const std::vector<std::vector<uint8_t>> &contentsOf(bool compressible) {
+  static const auto make = [](bool repeats) {
+    std::mt19937_64 random(3);
+    std::vector<std::vector<uint8_t>> contents(512, std::vector<uint8_t>(64 << 10));
+    for (auto &content : contents)
+      for (size_t i = 0; i < content.size(); i += 8) {
+        const uint64_t word = repeats && i % 64 ? (i >> 3) & 0xff : random();
+        std::memcpy(content.data() + i, &word, 8);
+      }
+    return contents;
+  };
+  static const auto text = make(true), noise = make(false);
+  return compressible ? text : noise;
+}
+
+/// The floor of a compressible content.
+void lz4Alone(benchmark::State &state) {
+  const auto &contents = contentsOf(true);
+  std::vector<char> out(static_cast<size_t>(LZ4_compressBound(64 << 10)));
+  size_t stored = 0;
+  for (auto _ : state) {
+    stored = 0;
+    for (const auto &content : contents)
+      stored += static_cast<size_t>(LZ4_compress_default(reinterpret_cast<const char *>(content.data()),
+                                                         out.data(), static_cast<int>(content.size()),
+                                                         static_cast<int>(out.size())));
+  }
+  const size_t bytes = contents.size() * contents[0].size();
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes));
+  state.counters["ratio"] = double(bytes) / double(stored);
+}
+
+void storeContents(benchmark::State &state, bool compressible, bool again) {
+  const auto &contents = contentsOf(compressible);
+  const size_t bytes = contents.size() * contents[0].size();
+  uint64_t stored = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    auto writer = require(TapeWriter::create(directory().file("contents.tape"), Manifest()));
+    if (again)
+      for (const auto &content : contents)
+        require(writer->blob(content).takeError());
+    state.ResumeTiming();
+    for (const auto &content : contents)
+      require(writer->blob(content).takeError());
+    require(writer->flush());
+    state.PauseTiming();
+    stored = writer->bytesWritten();
+    writer->discard();
+    state.ResumeTiming();
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes));
+  state.counters["ratio"] = double(bytes) / double(stored);
+}
+
 /// One gigabyte: some 70 million packets of noise, and register traffic between.
 const std::string &largeTape() {
   static const std::string path = [] {
@@ -251,6 +309,10 @@ BENCHMARK_CAPTURE(decode, ring, Ring)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(decode, random, Random)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(verify, registers, Registers)->Unit(benchmark::kMillisecond);
 BENCHMARK(encodeContents)->Unit(benchmark::kMillisecond);
+BENCHMARK(lz4Alone)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(storeContents, compressible, true, false)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(storeContents, noise, false, false)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(storeContents, unchanged, false, true)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(openLarge, warm, false)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(openLarge, cold, true)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(20);
 
