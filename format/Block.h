@@ -22,6 +22,8 @@ public:
   /// The same of the first `bytes` of `raw`, but a large block may still be on its way, and its error come
   /// with the next call. `raw` then has other memory. For what means nothing without a later block.
   llvm::Error writeBehind(BlockHeader header, WordBuffer &raw, size_t bytes);
+  /// Waits until all blocks are the kernel's.
+  llvm::Error settle() { return out.wait(); }
   /// The tail, and out under the final name.
   llvm::Error finish(uint64_t footerOffset, bool sync);
   void discard();

@@ -471,7 +471,9 @@ llvm::Error Writer::writePackets() {
 llvm::Error Writer::flush() {
   if (llvm::Error error = check())
     return error;
-  return stick(writePackets());
+  if (llvm::Error error = stick(writePackets()))
+    return error;
+  return stick(blocks.settle()); // There may have been contents, and no packet yet.
 }
 
 llvm::Error Writer::keyframe(Keyframe keyframe) {

@@ -451,9 +451,13 @@ TEST_CASE("an error of a block that was still on its way comes with a later call
     extra.length = noise.size();
     code = codeOf(writer->append(packet, extra));
     appended += code.empty();
-    // What was flushed is in the file, contents and all.
-    if (code.empty() && i == 5) {
+    // What was flushed is in the file, contents and all, also if no packet speaks of them.
+    if (code.empty() && (i == 2 || i == 5)) {
       code = codeOf(writer->flush());
+      if (i == 2) {
+        expectSuccess(writer->blob(Bytes(noise.begin() + 1, noise.end())).takeError());
+        expectSuccess(writer->flush());
+      }
       CHECK(readFile(path + ".partial").size() == writer->bytesWritten());
     }
   }
