@@ -13,7 +13,7 @@
 
 namespace tapeback {
 
-struct Failure;
+class Failure;
 
 /// A block that is complete but for its trailer.
 struct UnsealedBlock {
