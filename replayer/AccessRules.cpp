@@ -101,6 +101,26 @@ AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width
                     unsigned reg = description->indexOf(*rule.reg);
                     return queue.head == reg || queue.done == reg;
                   });
+  rule.startsWork =
+      rule.whole && (llvm::any_of(description->activities,
+                                  [&](const ActivityDescription &activity) {
+                                    return activity.starts.reg == description->indexOf(*rule.reg);
+                                  }) ||
+                     llvm::any_of(description->queues, [&](const QueueDescription &queue) {
+                       return queue.doorbell == description->indexOf(*rule.reg);
+                     }));
+  if (rule.whole && !isChangedByReads(*rule.reg)) {
+    auto isHere = [&](const RegisterCondition &condition) {
+      return condition.reg == description->indexOf(*rule.reg) && !condition.any;
+    };
+    rule.tellsDone = llvm::any_of(description->idle, isHere) ||
+                     llvm::any_of(description->activities, [&](const ActivityDescription &activity) {
+                       return llvm::any_of(activity.done, isHere);
+                     });
+    rule.tellsCause = llvm::any_of(description->interrupts, [&](const InterruptDescription &line) {
+      return line.cause && line.cause->reg == description->indexOf(*rule.reg);
+    });
+  }
   rule.acknowledges = rule.whole && rule.reg->cls == RegisterClass::W1C &&
                       llvm::any_of(description->interrupts, [&](const InterruptDescription &line) {
                         return line.cause && line.cause->reg == description->indexOf(*rule.reg);

@@ -301,6 +301,9 @@ llvm::Expected<size_t> Player::issue(const PacketBatch &batch, size_t begin, siz
         return role.takeError();
       batched = role->kind == PollRole::Kind::None;
     }
+    if (batched && packet.kind == PacketKind::RegisterRead && (rule->tellsDone || rule->tellsCause) &&
+        bindings[packet.device].capabilities().answers)
+      batched = !bitsToldDone(*rule, packet) && !bitsToldCause(*rule, packet);
     if (batched) {
       if (llvm::Error error = queue(ordinal, packet, extra, log))
         return error;
@@ -442,6 +445,7 @@ void Player::noteWrite(const Packet &packet) {
   }
   if (!rule.acknowledges)
     following[packet.device].interrupts.handedOver();
+  following[packet.device].works |= rule.startsWork;
   if (rule.reg)
     bindings[packet.device].relocation().noted(packet, *rule.reg);
 }

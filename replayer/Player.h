@@ -110,6 +110,8 @@ private:
                          Observation &o);
   void timedOut(uint64_t mask, uint64_t expected, uint64_t deadline, ObservationLog &log, Observation &o);
   llvm::Expected<bool> isIdle(uint16_t device);
+  uint64_t bitsToldDone(const AccessRule &rule, const Packet &packet) const;
+  uint64_t bitsToldCause(const AccessRule &rule, const Packet &packet) const;
   llvm::Expected<bool> waitInterrupt(const Packet &packet, const PacketExtra &extra, uint64_t deadline,
                                      Observation &o);
   llvm::Error noteFailure(llvm::Error error, const Packet &packet, uint64_t ordinal, ObservationLog &log,
@@ -132,6 +134,7 @@ private:
     CompletionOrder order;
     Substitution substitution;
     InterruptFollower interrupts;
+    bool works = false; ///< Something was handed over since the reset.
   };
   std::vector<Following> following; ///< By device.
   PollFinder polls;

@@ -50,7 +50,19 @@ llvm::Error Player::registerRead(const PacketBatch &batch, size_t index, Observa
   }
   if (role.kind == PollRole::Kind::Turn)
     return notIssued(Rule::PollIteration);
-  if (role.kind == PollRole::Kind::None) {
+  uint64_t told = waits && role.kind == PollRole::Kind::None ? bitsToldDone(rule, packet) : 0;
+  uint64_t cause = waits && role.kind == PollRole::Kind::None ? bitsToldCause(rule, packet) : 0;
+  if (told || cause) {
+    uint64_t mask = told | cause, deadline = options.waits.defaultDeadline;
+    llvm::Expected<WaitResult> waited =
+        waitForCondition(binding.target(), read, mask, packet.value & mask, deadline, options.waits);
+    if (!waited)
+      return waited.takeError();
+    o.value = waited->value;
+    // A cause that does not show may have been acknowledged together with an earlier one.
+    if ((o.value & told) != (packet.value & told))
+      timedOut(told, packet.value & told, deadline, log, o);
+  } else if (role.kind == PollRole::Kind::None) {
     llvm::Expected<uint64_t> value = read();
     if (!value)
       return value.takeError();
@@ -86,6 +98,40 @@ llvm::Error Player::registerRead(const PacketBatch &batch, size_t index, Observa
     o.value = recorded;
   }
   return llvm::Error::success();
+}
+
+/// Of a read that showed something as done, although nothing was seen of a loop: the recorded host was slow,
+/// or the target is. Bits of the register that said so.
+uint64_t Player::bitsToldDone(const AccessRule &rule, const Packet &packet) const {
+  if (!rule.tellsDone || packet.completion != Completion::Done || !following[packet.device].works)
+    return 0;
+  const Description &description = *source.description(packet.device);
+  unsigned reg = description.indexOf(*rule.reg);
+  uint64_t bits = 0;
+  auto add = [&](const RegisterCondition &condition) {
+    if (condition.reg == reg && !condition.any && condition.holds(packet.value))
+      bits |= condition.mask;
+  };
+  for (const RegisterCondition &condition : description.idle)
+    add(condition);
+  for (const ActivityDescription &activity : description.activities)
+    for (const RegisterCondition &condition : activity.done)
+      add(condition);
+  return bits;
+}
+
+/// Of a read that showed why an interrupt had come or was to come: the bits that said so, unless all there
+/// could be has been seen already.
+uint64_t Player::bitsToldCause(const AccessRule &rule, const Packet &packet) const {
+  if (!rule.tellsCause || packet.completion != Completion::Done || !following[packet.device].works ||
+      following[packet.device].interrupts.sawAllDone())
+    return 0;
+  const Description &description = *source.description(packet.device);
+  uint64_t bits = 0;
+  for (const InterruptDescription &line : description.interrupts)
+    if (line.cause && line.cause->reg == description.indexOf(*rule.reg))
+      bits |= packet.value & line.cause->mask & rule.pollMask;
+  return bits;
 }
 
 /// What the program learnt from it holds here as well once the queue is as far.

@@ -132,6 +132,39 @@ TEST_CASE("a change that does not come is a timeout that names the register and 
   CHECK(text.find("waited 5 ms for value & 0x1 = 0x0") != std::string::npos);
 }
 
+TEST_CASE("one read that shows something as done is waited for, too: the recorded host may have been slow") {
+  for (uint64_t offset : {toy::status, toy::command}) {
+    ToyProgram program;
+    program.open();
+    program.map(toyMemory, toyMemorySize);
+    if (offset == toy::status)
+      program.write(toy::square, 12);
+    else {
+      program.write(toy::source, toyMemory, 8);
+      program.write(toy::destination, toy::bufferBase, 8);
+      program.write(toy::command, 1);
+    }
+    llvm::cantFail(program.target().advance(1'000'000));
+    uint64_t shown = program.read(offset);
+    program.read(offset == toy::status ? toy::square : toy::turn);
+    std::unique_ptr<MemoryTape> tape = program.finish();
+    ToyOptions slow;
+    slow.slowness = 40;
+    Replayed replayed = replay(*tape, slow);
+    INFO(summary(replayed));
+    CHECK(replayed->verdict == Verdict::Match);
+    CHECK(replayed->grades.of(Grade::Tolerated) == replayed->grades.of(Rule::Evidence));
+    if (offset == toy::status)
+      continue;
+    slow.faults.hangDma = 0;
+    Replayed hangs = replay(*tape, slow);
+    CHECK(hangs.firstRule() == Rule::ConditionNotMet);
+    REQUIRE(hangs->firstDivergence);
+    CHECK(hangs->firstDivergence->place.packet == shown);
+    CHECK(hangs->firstDivergence->field == "RUN");
+  }
+}
+
 TEST_CASE("what did not change in the loop is compared at its end") {
   LoopProgram loop = squareByLoop();
   ToyOptions options;
