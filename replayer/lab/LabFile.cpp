@@ -16,16 +16,21 @@ struct HookText {
   uint64_t timeoutSeconds = 60;
   std::string doc;
 };
+struct RangeText {
+  std::string name, space, first, last, doc;
+};
 struct LabText {
   uint64_t version = 0;
   std::vector<HookText> hooks;
   std::vector<std::string> beforeRun, afterFailure;
+  std::vector<RangeText> forbidden;
   std::string doc;
 };
 
 } // namespace tapeback::lab
 
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::lab::HookText)
+LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::lab::RangeText)
 
 namespace llvm::yaml {
 
@@ -61,6 +66,17 @@ struct MappingTraits<tapeback::lab::HookText> {
 };
 
 template <>
+struct MappingTraits<tapeback::lab::RangeText> {
+  static void mapping(IO &io, tapeback::lab::RangeText &range) {
+    io.mapRequired("name", range.name);
+    io.mapRequired("space", range.space);
+    io.mapRequired("first", range.first);
+    io.mapRequired("last", range.last);
+    io.mapOptional("doc", range.doc);
+  }
+};
+
+template <>
 struct MappingTraits<tapeback::lab::LabText> {
   static void mapping(IO &io, tapeback::lab::LabText &text) {
     io.mapRequired("tapeback-lab", text.version);
@@ -68,6 +84,7 @@ struct MappingTraits<tapeback::lab::LabText> {
     io.mapOptional("hooks", text.hooks);
     io.mapOptional("before-run", text.beforeRun);
     io.mapOptional("after-failure", text.afterFailure);
+    io.mapOptional("forbidden", text.forbidden);
   }
 };
 
@@ -101,6 +118,22 @@ static void resolve(llvm::ArrayRef<std::string> names, const LabFile &file, cons
   }
 }
 
+static void addRange(const lab::RangeText &text, LabFile &file, YamlComplaints &complaints) {
+  ForbiddenRange range{text.name, text.space, 0, 0};
+  for (auto [number, into] : {std::pair(&text.first, &range.first), std::pair(&text.last, &range.last)}) {
+    llvm::Expected<uint64_t> value = parseNumber(*number);
+    if (value)
+      *into = *value;
+    else
+      complaints.add({}, "forbidden '" + text.name + "': " + toFailure(value.takeError()).message);
+  }
+  if (range.first > range.last)
+    complaints.add({}, "forbidden '" + text.name + "' ends before it begins");
+  if (range.name.empty() || range.space.empty())
+    complaints.add({}, "a forbidden range has a name and a space");
+  file.forbidden.push_back(std::move(range));
+}
+
 llvm::Expected<std::unique_ptr<LabFile>> parseLabFile(llvm::StringRef yaml, llvm::StringRef name) {
   auto file = std::make_unique<LabFile>();
   TextLimits limits;
@@ -117,8 +150,10 @@ llvm::Expected<std::unique_ptr<LabFile>> parseLabFile(llvm::StringRef yaml, llvm
         if (text.version != 1)
           complaints.add({}, "tapeback-lab is 1: this version knows no other");
         if (text.hooks.size() > lab::mostHooks || text.beforeRun.size() > lab::mostHooks ||
-            text.afterFailure.size() > lab::mostHooks)
-          complaints.add({}, "more than 64 hooks");
+            text.afterFailure.size() > lab::mostHooks || text.forbidden.size() > lab::mostHooks)
+          complaints.add({}, "more than 64 hooks or forbidden ranges");
+        for (const lab::RangeText &range : text.forbidden)
+          addRange(range, *file, complaints);
         for (lab::HookText &hook : text.hooks) {
           for (const Hook &other : file->hooks)
             if (other.name == hook.name)

@@ -10,6 +10,8 @@
 //       run: [/usr/local/bin/program-fpga, /lab/minnow.bit]
 //   before-run: [load-bitstream, power-cycle]
 //   after-failure: [power-cycle]
+//   forbidden:
+//     - {name: flash, space: bar0, first: 0x10000, last: 0x1ffff}
 //
 // README.md in this folder says when which runs. Nothing here runs anything.
 #pragma once
@@ -30,7 +32,14 @@ struct Hook {
   std::string text() const;     ///< "name: /path argument …", for people.
 };
 
+/// Addresses, both ends included, that no replay may write here unless the user names the range.
+struct ForbiddenRange {
+  std::string name, space; ///< A register space, or "memory" for what is mapped for the device.
+  uint64_t first = 0, last = 0;
+};
+
 struct LabFile {
+  std::vector<ForbiddenRange> forbidden;
   std::vector<Hook> hooks;
   std::vector<const Hook *> beforeRun;    ///< Before the targets of each run are opened.
   std::vector<const Hook *> afterFailure; ///< After a run in which the target failed.

@@ -6,6 +6,7 @@
 
 #include "replayer/History.h"
 #include "replayer/Replay.h"
+#include "replayer/lab/Guard.h"
 #include "replayer/shadow/ShadowRun.h"
 #include <functional>
 
@@ -25,6 +26,7 @@ struct PromptOptions {
   std::optional<uint64_t> until; ///< Stop before this packet; nothing: not by itself.
   bool atDivergence = false;     ///< Stop behind the first packet that differs (and each one more).
   ShadowRun *shadow = nullptr;   ///< The second target, if there is one.
+  llvm::ArrayRef<ForbiddenRange> forbidden; ///< Never written from here either.
 };
 
 /// An observer that stops at its places and carries out commands until it is told to go on. One thread.

@@ -105,6 +105,11 @@ llvm::Expected<Prompt::Then> Prompt::write(Words words) {
                        (rule.reg ? rule.reg->name : std::string("this place")) +
                            " is forbidden by the description",
                        {}, "start again with --allow-register if you know that it does no harm");
+  if (const ForbiddenRange *range =
+          findForbidden(options.forbidden, place->space, place->offset, place->width))
+    return failUsage("forbidden-write", "the lab forbids to write '" + range->name + "'", {},
+                     "start again with --allow-register " + range->name +
+                         " if you know that it does no harm");
   std::optional<TargetSpaceId> id = binding.target().findSpace(place->space);
   if (!id)
     return failUsage("missing-space", "the target has no register space '" + place->space + "'");
@@ -166,6 +171,8 @@ llvm::Expected<Prompt::Then> Prompt::store(Words words) {
   DeviceBinding &binding = player->binding(chosen);
   if (!binding.isMapped(*address, bytes.size()))
     return failUsage("not-mapped", "no memory is mapped at " + hexadecimal(*address) + ", or not so much");
+  if (const ForbiddenRange *range = findForbidden(options.forbidden, "memory", *address, bytes.size()))
+    return failUsage("forbidden-write", "the lab forbids to write '" + range->name + "'");
   if (llvm::Error error = binding.writeMemory(*address, llvm::arrayRefFromStringRef(bytes)))
     return error;
   say("written; from here on this is another run than the recorded one");

@@ -1,4 +1,5 @@
 // The lab around a replay: its file, its commands, and registers that are read before a reset forgets them.
+#include "replayer/lab/Guard.h"
 #include "replayer/lab/HookRun.h"
 #include "replayer/lab/PostMortem.h"
 #include "replayer/lab/SideEffects.h"
@@ -84,6 +85,9 @@ TEST_CASE("lab: what is wrong in it is said with its place") {
         "tapeback-lab: 1\nhooks: [{name: power-cycle, run: [/bin/true], timeout-seconds: 99999}]\n",
         "tapeback-lab: 1\nhooks: [{name: x-a, run: [/bin/true]}, {name: x-a, run: [/bin/false]}]\n",
         "tapeback-lab: 1\nbefore-run: [power-cycle]\n",
+        "tapeback-lab: 1\nforbidden: [{name: f, space: bar0, first: 2, last: 1}]\n",
+        "tapeback-lab: 1\nforbidden: [{name: f, space: bar0, first: x, last: 1}]\n",
+        "tapeback-lab: 1\nforbidden: [{name: f, first: 0, last: 1}]\n",
         "tapeback-lab: 1\nhooks: [{name: x-, run: [/a]}]\n"}) {
     CAPTURE(yaml);
     Failure failure = labFailure(yaml);
@@ -262,4 +266,38 @@ TEST_CASE("side effects: a tape that touches everything has as many groups as ar
   SideEffects effects = llvm::cantFail(findSideEffects(*source, quickOptions()));
   CHECK(effects.groups.size() == 4096);
   CHECK(effects.ungrouped > 1900);
+}
+
+TEST_CASE("guard: ranges that the lab forbids are refused with the packet named, unless they are named") {
+  ToyProgram program;
+  program.open();
+  program.map(toyMemory, 4096);
+  uint64_t scratch = program.write(toy::scratch, 1);
+  uint64_t wide = program.write(toy::wide, 1, 8);
+  uint64_t stored = program.store(toyMemory + 100, std::vector<uint8_t>(16));
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(tape->copy()));
+  auto refused = [&](ForbiddenRange range, std::vector<std::string> allowed = {},
+                     std::optional<uint64_t> end = {}) -> std::string {
+    llvm::Error error = refuseForbiddenRanges(*source, range, allowed, end);
+    if (!error)
+      return "";
+    Failure failure = toFailure(std::move(error));
+    CHECK(failure.code == "forbidden-write");
+    CHECK(failure.cls == FailureClass::Usage);
+    CHECK(failure.message.find("'" + range.name + "'") != std::string::npos);
+    return failure.where;
+  };
+  auto packet = [](uint64_t ordinal) { return "packet " + std::to_string(ordinal); };
+  CHECK(refused({"r", "bar0", toy::scratch, toy::scratch}) == packet(scratch));
+  CHECK(refused({"r", "bar0", toy::wide + 7, toy::wide + 7}) == packet(wide)); // Its last byte.
+  CHECK(refused({"r", "bar0", toy::wide + 8, 0xffff}) == "");
+  CHECK(refused({"r", "bar1", 0, ~uint64_t(0)}) == "");
+  CHECK(refused({"r", "memory", toyMemory + 115, toyMemory + 115}) != "");
+  CHECK(refused({"r", "memory", toyMemory + 4096, ~uint64_t(0)}) == "");
+  CHECK(refused({"r", "memory", 0, toyMemory - 1}) == "");
+  CHECK(refused({"r", "bar0", 0, 0xff}, {"r"}) == "");
+  CHECK(refused({"r", "bar0", 0, 0xff}, {"other"}) == packet(scratch));
+  CHECK(refused({"r", "bar0", 0, 0xff}, {}, scratch) == "");
+  CHECK(stored > wide);
 }

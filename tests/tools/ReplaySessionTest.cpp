@@ -175,6 +175,19 @@ TEST_CASE("replay --lab: commands run only if allowed, and a replay follows only
   CHECK_MESSAGE(failed.run.exited(4), failed.run);
   CHECK(failed.errorCode() == "hook-failed");
   CHECK(StringRef(failed.run.err).contains("no power"));
+  writeWholeFile(lab,
+                 "tapeback-lab: 1\nforbidden:\n  - {name: liveness, space: bar0, first: 0x4, last: 0x7}\n");
+  for (bool dryRun : {false, true}) {
+    std::vector<std::string> args{"replay", eduTape, "--target", goodEdu, "--lab", lab};
+    if (dryRun)
+      args.push_back("--dry-run");
+    JsonResult guarded = runJson(args);
+    CHECK_MESSAGE(guarded.run.exited(2), guarded.run);
+    CHECK(guarded.errorCode() == "forbidden-write");
+    CHECK_MESSAGE(StringRef(guarded.run.err).contains("at packet "), guarded.run);
+    args.insert(args.end(), {"--allow-register", "liveness"});
+    CHECK(runTapeback(args).exited(0));
+  }
   writeWholeFile(lab, "tapeback-lab: 1\nhoks: []\n");
   RunResult wrong = runTapeback({"replay", eduTape, "--target", goodEdu, "--lab", lab, "--allow-exec"});
   CHECK_MESSAGE(wrong.exited(2), wrong);

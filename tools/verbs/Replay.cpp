@@ -2,6 +2,7 @@
 #include "replayer/Replay.h"
 #include "format/Text.h"
 #include "replayer/TargetSet.h"
+#include "replayer/lab/Guard.h"
 #include "tools/CommandLine.h"
 #include "tools/OutputFile.h"
 #include "tools/Progress.h"
@@ -249,8 +250,20 @@ int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &opti
       options.trace->endPacket = range->firstPacket + range->packetCount;
     }
   }
+  std::vector<std::string> named = options.player.binding.allowRegisters;
+  if (lab) // What names a range of the lab's is no register's name.
+    erase_if(options.player.binding.allowRegisters, [&](const std::string &name) {
+      return any_of(lab->forbidden, [&](const ForbiddenRange &range) { return range.name == name; });
+    });
   if (arguments.dryRun)
-    return replayDryRun(report, played, options, lab.get());
+    return replayDryRun(report, played, options, lab.get(), named);
+  if (lab) {
+    if (Error error = refuseForbiddenRanges(played, lab->forbidden, named, options.endPacket))
+      return report.fail(std::move(error));
+    for (const ForbiddenRange &range : lab->forbidden)
+      if (!is_contained(named, range.name))
+        session.forbidden.push_back(range);
+  }
   if (arguments.expectation == Expectation::Signature && !reader.outcome().signature)
     return report.fail(failUsage("no-signature", "the tape records no failure that could be reproduced",
                                  arguments.tape, "`tapeback info` shows a tape's outcome"));

@@ -1,4 +1,5 @@
 // replay --repeat and replay --dry-run: their reports.
+#include "replayer/lab/Guard.h"
 #include "replayer/lab/SideEffects.h"
 #include "tools/Progress.h"
 #include "tools/verbs/DivergenceReport.h"
@@ -226,7 +227,8 @@ void printEffects(raw_ostream &os, const SideEffects &effects, const LabFile *la
 
 } // namespace
 
-int replayDryRun(Report &report, TapeSource &source, const ReplayOptions &options, const LabFile *lab) {
+int replayDryRun(Report &report, TapeSource &source, const ReplayOptions &options, const LabFile *lab,
+                 ArrayRef<std::string> allowed) {
   Expected<SideEffects> effects = findSideEffects(source, options);
   if (!effects)
     return report.fail(effects.takeError());
@@ -240,9 +242,13 @@ int replayDryRun(Report &report, TapeSource &source, const ReplayOptions &option
   });
   if (error)
     return report.fail(std::move(error));
+  std::optional<Failure> byLab;
+  if (lab)
+    if (Error refused = refuseForbiddenRanges(source, lab->forbidden, allowed, options.endPacket))
+      byLab = toFailure(std::move(refused));
   if (report.json()) {
     json::OStream &os = report.object();
-    report.verdict(effects->forbidden ? 2 : 0);
+    report.verdict(effects->forbidden || byLab ? 2 : 0);
     os.attribute("dry_run", true);
     os.attribute("count", count);
     os.attribute("forbidden", effects->forbidden);
@@ -270,6 +276,10 @@ int replayDryRun(Report &report, TapeSource &source, const ReplayOptions &option
     printEffects(outs(), *effects, lab);
     outs() << count << " writes, resets and mappings; " << effects->forbidden
            << " of them forbidden by the description; nothing was touched\n";
+  }
+  if (byLab && !effects->forbidden) {
+    report.error(*byLab);
+    return report.finish(exitCodeOf(*byLab));
   }
   if (!effects->forbidden)
     return report.finish(0);

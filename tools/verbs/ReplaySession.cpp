@@ -226,6 +226,7 @@ Expected<ReplayReport> ReplaySession::run(ReplayOptions options, unsigned number
     PromptOptions promptOptions;
     promptOptions.until = promptAt;
     promptOptions.atDivergence = askAtDivergence;
+    promptOptions.forbidden = forbidden;
     promptOptions.shadow = shadows.empty() ? nullptr : &beside;
     std::optional<Prompt> asks;
     if (prompt || askAtDivergence)

@@ -50,6 +50,7 @@ struct ReplaySession {
   std::string tape;
   std::vector<std::string> targets, shadows; ///< URIs by device; "{run}" stands for the run's number.
   const LabFile *lab;
+  std::vector<ForbiddenRange> forbidden; ///< Of the lab, those that the user has not named.
   bool prompt = false, askAtDivergence = false;
   std::optional<uint64_t> promptAt;
   bool json = false; ///< Standard output is taken: the prompt speaks on standard error.
@@ -76,6 +77,7 @@ int replayRepeatedly(Report &report, ReplaySession &session, const ReplayOptions
                      Expectation expectation, unsigned runs);
 
 /// `--dry-run`: what a replay would do, and whether it would be refused.
-int replayDryRun(Report &report, TapeSource &source, const ReplayOptions &options, const LabFile *lab);
+int replayDryRun(Report &report, TapeSource &source, const ReplayOptions &options, const LabFile *lab,
+                 llvm::ArrayRef<std::string> allowed);
 
 } // namespace tapeback
