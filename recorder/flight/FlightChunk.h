@@ -52,6 +52,7 @@ struct FlightChunk {
   uint64_t latest = 0; ///< Issue time.
   std::vector<uint64_t> encoded;
   uint64_t encodedBytes = 0;
+  uint64_t weight = 0;                        ///< With its contents, some of which others may have, too.
   std::vector<FlightContentPointer> contents; ///< Ordered by id.
   Counted counted;
 

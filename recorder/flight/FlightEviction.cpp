@@ -21,7 +21,8 @@ Error FlightHistory::decode(const FlightChunk &chunk, PacketBatch &batch) {
 bool FlightHistory::unwanted(const FlightChunk &chunk) const {
   switch (options.history.unit) {
   case triggers::CaptureUnit::Packets:
-    return count - chunk.end() >= options.history.amount && chunk.end() < count;
+    return count - chunk.end() > options.slackPackets &&
+           count - chunk.end() - options.slackPackets >= options.history.amount;
   case triggers::CaptureUnit::Nanoseconds: {
     uint64_t newest = chunks.back()->latest;
     return newest > chunk.latest && newest - chunk.latest > options.history.amount;
@@ -43,8 +44,13 @@ Error FlightHistory::evict() {
     if (!goes && !over)
       break;
     if (chunk.end() > held) {
-      full = over;
-      break;
+      if (!over || !walked) {
+        full = over;
+        break;
+      }
+      if (Error error = dropPrefix())
+        return error;
+      continue;
     }
     if (!goes)
       evictedEarly += chunk.packets;
@@ -55,15 +61,21 @@ Error FlightHistory::evict() {
     // The pinned prefix is what was walked and is not behind the base.
     uint64_t prefix = 0;
     for (size_t i = 0; i < walked; ++i)
-      prefix += chunks[i]->encodedBytes;
-    if (walked == 0 || (prefix <= options.prefixBytes && bytes() <= options.memoryBytes))
-      continue;
-    Expected<bool> moved = tryBase(chunks[walked - 1]->end(), /*force=*/true);
-    if (!moved)
-      return moved.takeError();
-    prefixDropped += base.restorable ? 0 : 1;
-    dropBeforeBase();
+      prefix += chunks[i]->weight;
+    if (walked && (prefix > options.prefixBytes || bytes() > options.memoryBytes))
+      if (Error error = dropPrefix())
+        return error;
   }
+  return Error::success();
+}
+
+/// The prefix does not fit any more: the base is where it ends, whether that can be restored or not.
+Error FlightHistory::dropPrefix() {
+  Expected<bool> moved = tryBase(chunks[walked - 1]->end(), /*force=*/true);
+  if (!moved)
+    return moved.takeError();
+  prefixDropped += base.restorable ? 0 : 1;
+  dropBeforeBase();
   return Error::success();
 }
 

@@ -247,6 +247,9 @@ Error FlightHistory::seal() {
     std::memcpy(chunk->encoded.data(), raw.data(), raw.size());
     chunk->encodedBytes = raw.size();
     chunk->contents = std::move(openContents);
+    chunk->weight = raw.size();
+    for (const FlightContentPointer &content : chunk->contents)
+      chunk->weight += content->bytes.size();
     chunks.push_back(std::move(chunk));
     return Error::success();
   });

@@ -24,6 +24,9 @@ struct FlightOptions {
   uint64_t memoryBytes = uint64_t(256) << 20; ///< Of packets and contents, together with captures under way.
   uint64_t prefixBytes = uint64_t(64) << 20;  ///< Of these: the most that a pinned prefix takes.
   uint32_t chunkPackets = 16384;
+  /// Kept beside the asked packets: a trigger point may lie so far behind the newest one, and packets are
+  /// told of in runs.
+  uint32_t slackPackets = 4096;
   uint64_t maxWindowPackets = 4096; ///< As WriterOptions has it.
 };
 
@@ -112,6 +115,7 @@ private:
   llvm::Error walk(const FlightChunk &chunk);
   llvm::Expected<bool> tryBase(uint64_t packet, bool force);
   llvm::Error decode(const FlightChunk &chunk, PacketBatch &batch);
+  llvm::Error dropPrefix();
   void dropBeforeBase();
   uint64_t bytes() const { return live->load(std::memory_order_relaxed); }
 

@@ -114,10 +114,8 @@ TapeWriter &LiveRecording::start(TapeWriter *file, const Manifest &manifest) {
     observing.capture = [this](CaptureJob job) { writing->add(std::move(job)); };
   if (bus)
     observing.raise = [this](const std::string &event) { bus->raise(event); };
-  observing.snapshot = [this](size_t event) {
-    if (askSnapshot)
-      askSnapshot(event);
-  };
+  observing.snapshot = askSnapshot;
+  observing.snapshotTaken = snapshotTaken;
   live = std::make_unique<LiveTriggers>(std::move(observing));
   return *writer;
 }
@@ -187,6 +185,8 @@ LiveResult LiveRecording::finish(const Outcome &outcome) {
     Expected<triggers::CaptureHistory::Facts> facts = history->facts(last);
     Expected<triggers::PreExtent> before =
         facts ? triggers::resolvePre(*history, last, facts->time, pre) : facts.takeError();
+    if (before)
+      history->hold(before->first);
     Expected<std::unique_ptr<TapeReader>> snapshot =
         before ? history->snapshot(last + 1, outcome) : before.takeError();
     if (snapshot) {

@@ -56,8 +56,11 @@ public:
   /// What the collector is to write to. `file` is null in flight mode, and must outlive this otherwise.
   TapeWriter &start(TapeWriter *file, const Manifest &manifest);
   PacketObserver *observer() { return live.get(); }
-  /// Asks the program for a counter snapshot.
-  void onSnapshotWanted(std::function<void(size_t event)> ask) { askSnapshot = std::move(ask); }
+  /// How the program is asked for a counter snapshot (the time of asking), and whether it has heard of it.
+  void setSnapshots(std::function<uint64_t()> ask, std::function<bool()> taken) {
+    askSnapshot = std::move(ask);
+    snapshotTaken = std::move(taken);
+  }
   LiveTriggers &triggers() { return *live; }
 
   /// Now and then: events of other recordings, commands that ended.
@@ -79,7 +82,8 @@ private:
   std::unique_ptr<LiveTriggers> live;
   std::unique_ptr<CaptureThread> writing;
   std::unique_ptr<TriggerBus> bus;
-  std::function<void(size_t)> askSnapshot;
+  std::function<uint64_t()> askSnapshot;
+  std::function<bool()> snapshotTaken;
   std::vector<int> running;
   unsigned commands = 0;
 };

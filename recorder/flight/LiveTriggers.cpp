@@ -151,6 +151,8 @@ void LiveTriggers::packet(uint64_t ordinal, const Packet &packet, const PacketEx
   lastTime = packet.issueTime;
   if (packet.origin == Origin::Program)
     ownMarkers = 0;
+  if (!asked.empty() && packet.kind == PacketKind::CounterSnapshot && packet.origin == Origin::Recorder)
+    snapshotSeen(packet.issueTime);
   Packet own = packet;
   if (!sameDevices && packet.device < indexOf.size())
     own.device = indexOf[packet.device];
@@ -252,6 +254,9 @@ void LiveTriggers::ended() {
     handle(*file, lastOrdinal);
   }
   over = true;
+  for (const auto &[event, since] : asked)
+    if (event < log.size() && options.snapshotTaken && options.snapshotTaken())
+      log[event].notDone = "the program was told at a call, but its device has no counters to read";
   while (!pending.empty())
     complete(pending.size() - 1, nullptr);
 }
@@ -336,8 +341,8 @@ void LiveTriggers::handle(FileState &file, const Output &output) {
     if (event.notDone.empty()) {
       event.notDone = "the program has made no call since";
       size_t index = note(event);
-      if (options.snapshot)
-        options.snapshot(index);
+      if (options.snapshot && asked.size() < maxEvents)
+        asked.emplace_back(index, options.snapshot());
       return;
     }
     break;
@@ -366,11 +371,20 @@ const ObserverWishes *LiveTriggers::takeWishes() {
   return &taken;
 }
 
-void LiveTriggers::snapshotDone(size_t event, std::optional<uint64_t> delayNs) {
-  if (event >= log.size() || !delayNs)
-    return;
-  log[event].notDone.clear();
-  log[event].delayNs = *delayNs;
+/// Counters were read since they were asked for: at the first call that the program made.
+void LiveTriggers::snapshotSeen(uint64_t time) {
+  size_t left = 0;
+  for (const auto &[event, since] : asked) {
+    if (time < since) {
+      asked[left++] = {event, since};
+      continue;
+    }
+    if (event < log.size()) {
+      log[event].notDone.clear();
+      log[event].delayNs = time - since;
+    }
+  }
+  asked.resize(left);
 }
 
 unsigned LiveTriggers::armed() const {

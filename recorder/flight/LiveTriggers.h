@@ -41,7 +41,8 @@ struct LiveTriggerOptions {
   std::function<void(CaptureJob)> capture;
   std::function<bool(const std::string &command)> exec; ///< False: it could not be started.
   std::function<void(const std::string &event)> raise;  ///< To other processes.
-  std::function<void(size_t event)> snapshot;           ///< Asks the program for one.
+  std::function<uint64_t()> snapshot;  ///< Asks the program for one; the time of that (host's clock).
+  std::function<bool()> snapshotTaken; ///< Whether the program has heard of it.
 };
 
 /// One thread. Refers to the programs, the history and the writer, which must outlive it. Memory: what the
@@ -65,9 +66,6 @@ public:
 
   /// Another process raised an event, so long ago.
   void raised(llvm::StringRef event, const std::string &from, uint64_t delayNs);
-  /// The program took the snapshot that was asked for, or (no delay) never did.
-  void snapshotDone(size_t event, std::optional<uint64_t> delayNs);
-
   std::vector<TriggerEvent> &events() { return log; }
   uint64_t eventsDropped() const { return notLogged; } ///< Beyond those in the list.
   uint64_t fired() const { return firings; }
@@ -102,6 +100,7 @@ private:
   void advanceAll(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
   void complete(size_t index, const char *whyShort);
   void holdHistory();
+  void snapshotSeen(uint64_t time);
   void trouble(llvm::Error error);
   void mark(uint64_t packet, const std::string &text);
 
@@ -114,7 +113,8 @@ private:
   std::vector<std::unique_ptr<triggers::KeyFilter>> merged;
   std::map<std::array<uint64_t, 3>, const triggers::KeyFilter *> mergedByKey;
   std::vector<Pending> pending;
-  std::map<std::string, uint64_t> numbers; ///< Captures by trigger.
+  std::vector<std::pair<size_t, uint64_t>> asked; ///< Snapshots: events, and when they were asked for.
+  std::map<std::string, uint64_t> numbers;        ///< Captures by trigger.
   std::vector<TriggerEvent> log;
   uint64_t notLogged = 0, firings = 0, marks = 0;
   ObserverWishes wishes, taken;
