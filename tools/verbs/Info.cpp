@@ -184,6 +184,8 @@ void writeText(raw_ostream &os, StringRef path, TapeReader &reader, const Counts
   if (manifest.parentRoot)
     os << "parent    " << toHex(*manifest.parentRoot) << ", by " << quoteUntrusted(manifest.derivation)
        << "\n";
+  else if (!manifest.derivation.empty())
+    os << "is        " << quoteUntrusted(manifest.derivation) << "\n";
   for (auto &[key, value] : manifest.facts)
     os << "          " << quoteUntrusted(key) << ": " << quoteUntrusted(value) << "\n";
   textDevices(os, reader);
