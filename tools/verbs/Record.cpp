@@ -62,9 +62,8 @@ constexpr VerbHelp recordHelp = {
     "  tapeback record --target qemu:edu --start marker:op#100 --stop write:DMA_CMD=1/1 -o dma.tape -- "
     "edu-exercise\n"
     "  tapeback record --preload -o vfio.tape -- ./my-vfio-program\n"
-    "  tapeback record --target model:minnow --flight 1000000p --trigger hang.trig -o hang.tape -- "
-    "minnow-run "
-    "--net ad\n",
+    "  tapeback record --target qemu:edu --flight 1000000p --trigger hang.trig -o hang.tape -- edu-exercise "
+    "--seed 7 --ops 500\n",
     "  0  the capture is whole; how the program itself ended is in the summary (and with --propagate-exit in "
     "the\n"
     "     exit code: the program's, or 128 + signal)\n"
