@@ -307,10 +307,10 @@ std::vector<uint8_t> Compiler::finish(const EvidenceOptions &evidence) const {
   std::vector<uint8_t> bytes(sizeof(Table));
   auto put = [&](const auto &rows) {
     Section section{uint32_t(bytes.size()), uint32_t(rows.size())};
-    const auto *first = reinterpret_cast<const uint8_t *>(rows.data());
-    if (!rows.empty())
-      bytes.insert(bytes.end(), first, first + rows.size() * sizeof(rows[0]));
-    bytes.resize((bytes.size() + 7) & ~size_t(7));
+    size_t rowBytes = rows.size() * sizeof(rows[0]);
+    bytes.resize((bytes.size() + rowBytes + 7) & ~size_t(7));
+    if (rowBytes)
+      std::memcpy(bytes.data() + section.offset, rows.data(), rowBytes);
     return section;
   };
   Table table = {};

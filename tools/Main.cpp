@@ -22,6 +22,8 @@ constexpr Verb table[] = {
     {"info", "Say what a tape is and what is on it", runInfo},
     {"dump", "List a tape's packets", runDump},
     {"trim", "Make a window range a tape of its own", runTrim},
+    {"export", "Write a tape as a program that runs without Tapeback's tools", runExport},
+    {"reduce", "Shrink a failing tape to the least that still fails in the same way", runReduce},
     {"trigger", "Check a trigger file, or carry it out over tapes", runTrigger},
     {"verify", "Check every block, hash, index entry and cross-reference of a tape", runVerify},
     {"recover", "Make a valid tape of what a damaged or unfinished one still holds", runRecover},

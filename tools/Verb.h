@@ -22,6 +22,8 @@ int runBisect(llvm::ArrayRef<const char *> args);
 int runDiff(llvm::ArrayRef<const char *> args);
 int runInfo(llvm::ArrayRef<const char *> args);
 int runDump(llvm::ArrayRef<const char *> args);
+int runExport(llvm::ArrayRef<const char *> args);
+int runReduce(llvm::ArrayRef<const char *> args);
 int runTrim(llvm::ArrayRef<const char *> args);
 int runTrigger(llvm::ArrayRef<const char *> args);
 int runVerify(llvm::ArrayRef<const char *> args);

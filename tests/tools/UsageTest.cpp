@@ -34,6 +34,10 @@ const std::map<std::string, std::vector<std::string>> &goodArguments() {
       {"dump", {"/nonexistent.tape"}},
       {"trigger", {"check", "/nonexistent.trig"}},
       {"trim", {"/nonexistent.tape", "-o", "/tmp/tapeback-never-written.tape", "--range", "w0"}},
+      {"reduce",
+       {"/nonexistent.tape", "--target", "null:", "--against", "null:", "-o",
+        "/tmp/tapeback-never-written.tape"}},
+      {"export", {"/nonexistent.tape", "--to", "c", "-o", "/tmp/tapeback-never-written.c"}},
       {"verify", {"/nonexistent.tape"}},
       {"recover", {"/nonexistent.tape", "-o", "/tmp/tapeback-never-written.tape"}},
       {"import", {"/nonexistent.log", "-o", "/tmp/tapeback-never-written.tape"}},
@@ -55,8 +59,9 @@ TEST_CASE("the command lists every verb of the design that exists, and nothing o
   CHECK(help.err.empty());
   CHECK_FALSE(StringRef(help.out).contains("LLVM"));
   std::vector<std::string> verbs = verbsInHelp();
-  CHECK(verbs == std::vector<std::string>{"record", "replay", "bisect", "diff", "info", "dump", "trim", "trigger",
-                                          "verify", "recover", "import", "targets", "device"});
+  CHECK(verbs == std::vector<std::string>{"record", "replay", "bisect", "diff", "info", "dump", "trim",
+                                          "export", "reduce", "trigger", "verify", "recover", "import",
+                                          "targets", "device"});
   for (const std::string &verb : verbs)
     CHECK_MESSAGE(goodArguments().count(verb), verb);
   CHECK(runTapeback({"-h"}).out == help.out);

@@ -1,0 +1,227 @@
+#include "replayer/reduce/Candidate.h"
+#include "format/Failure.h"
+#include "llvm/Support/xxhash.h"
+
+namespace tapeback {
+
+namespace {
+
+/// Where a queue is: on the tape, and in the candidate.
+struct QueuePosition {
+  uint64_t size = 0;
+  uint64_t tail = 0, pending = 0;       ///< On the tape; pending: submitted since the doorbell.
+  uint64_t newTail = 0, newPending = 0; ///< In the candidate.
+  void rewind() { tail = pending = newTail = newPending = 0; }
+};
+
+class Maker {
+public:
+  Maker(const TapeImage &image, const Selection &selection) : image(image), selection(selection) {}
+
+  Candidate run() {
+    resolve();
+    std::vector<uint64_t> renumbered(image.packets.size(), noLink);
+    for (size_t i = 0; i < image.packets.size(); ++i) {
+      Packet packet = image.packets[i];
+      PacketExtra extra = image.extras[i];
+      if (!follow(i, packet))
+        continue;
+      if (auto content = selection.content.find(uint32_t(i)); content != selection.content.end())
+        extra.payload = replace(content->second);
+      if (linksToPacket(packet.kind) && extra.link != noLink)
+        extra.link = extra.link < i ? renumbered[extra.link] : noLink;
+      packet.flags &= uint8_t(~Prefix);
+      renumbered[i] = made.packets.size();
+      addToWindow(i);
+      packet.extra = uint32_t(made.extras.size() + 1);
+      made.packets.push_back(packet);
+      made.extras.push_back(extra);
+      made.original.push_back(uint32_t(i));
+    }
+    return std::move(made);
+  }
+
+private:
+  /// What stands without what it needs goes.
+  void resolve() {
+    kept = selection.kept;
+    for (size_t i = 0; i < kept.size(); ++i)
+      if (image.fills[i] != TapeImage::none)
+        kept[i] = kept[image.fills[i]];
+    // A need is earlier on the tape, but for an Expectation's check, which is the next packet.
+    for (size_t i = 0; i < kept.size(); ++i)
+      if (uint32_t need = image.needs[i]; kept[i] && need != TapeImage::none && need < i && !kept[need])
+        kept[i] = false;
+    for (size_t i = 0; i < kept.size(); ++i)
+      if (uint32_t need = image.needs[i]; kept[i] && need != TapeImage::none && need > i && !kept[need])
+        kept[i] = false;
+  }
+
+  QueuePosition &queue(const Packet &packet, unsigned number) { return queues[{packet.device, number}]; }
+
+  /// Keeps count of the queues; moves entries and doorbells. False: the packet goes.
+  bool follow(size_t i, Packet &packet) {
+    QueueRole role = image.roles[i];
+    switch (role.kind) {
+    case QueueRole::Kind::None: return kept[i];
+    case QueueRole::Kind::DeviceReset:
+      // One that is left out lets the device go on, but the entries behind it begin anew on the tape.
+      for (auto &[key, position] : queues)
+        if (key.first == packet.device) {
+          position.tail = position.pending = 0;
+          if (kept[i])
+            position.newTail = position.newPending = 0;
+        }
+      return kept[i];
+    case QueueRole::Kind::Size:
+      queue(packet, role.queue).size = packet.value;
+      queue(packet, role.queue).rewind();
+      return kept[i];
+    case QueueRole::Kind::Rewind: queue(packet, role.queue).rewind(); return kept[i];
+    case QueueRole::Kind::Submit: return submit(i, packet, queue(packet, role.queue));
+    case QueueRole::Kind::Doorbell: return doorbell(i, packet, queue(packet, role.queue));
+    }
+    return kept[i];
+  }
+
+  bool submit(size_t i, Packet &packet, QueuePosition &at) {
+    const Description *description = image.source->description(packet.device);
+    uint64_t bytes = description && packet.value < description->queues.size()
+                         ? description->layouts[description->queues[size_t(packet.value)].layout].size
+                         : 0;
+    uint64_t place = at.size ? (at.tail + at.pending) % at.size : 0;
+    uint64_t newPlace = at.size ? (at.newTail + at.newPending) % at.size : 0;
+    ++at.pending;
+    if (!kept[i])
+      return false;
+    packet.address += (newPlace - place) * bytes;
+    ++at.newPending;
+    return true;
+  }
+
+  bool doorbell(size_t i, Packet &packet, QueuePosition &at) {
+    bool handsOver = at.pending != 0;
+    at.tail = at.size ? packet.value % at.size : 0;
+    at.pending = 0;
+    // One that handed entries over of which none is left has nothing to say.
+    if (!kept[i] || (handsOver && at.newPending == 0))
+      return false;
+    if (at.size && handsOver) {
+      at.newTail = (at.newTail + at.newPending) % at.size;
+      packet.value = at.newTail;
+    }
+    at.newPending = 0;
+    return true;
+  }
+
+  BlobId replace(const std::vector<uint8_t> &content) {
+    llvm::XXH128_hash_t hash = llvm::xxh3_128bits(content);
+    made.contents[{hash.high64, hash.low64}] = content;
+    return {hash.high64, hash.low64};
+  }
+
+  void addToWindow(size_t i) {
+    if (made.windows.empty() || lastWindow != image.windows[i]) {
+      WindowInfo window;
+      window.firstPacket = made.packets.size();
+      window.firstTime = image.packets[i].issueTime;
+      made.windows.push_back(window);
+      lastWindow = image.windows[i];
+    }
+    ++made.windows.back().packetCount;
+    made.windows.back().lastTime = image.packets[i].issueTime;
+  }
+
+  const TapeImage &image;
+  const Selection &selection;
+  std::vector<bool> kept;
+  std::map<std::pair<uint16_t, unsigned>, QueuePosition> queues;
+  Candidate made;
+  uint32_t lastWindow = 0;
+};
+
+class CandidateReader : public TapeReader {
+public:
+  CandidateReader(const TapeImage &image, const Candidate &candidate)
+      : parent(image.source->reader()), candidate(candidate) {
+    sums.packets = candidate.packets.size();
+    sums.windows = candidate.windows.size();
+  }
+
+  const Manifest &manifest() const override { return parent.manifest(); }
+  llvm::ArrayRef<DeviceRecord> devices() const override { return parent.devices(); }
+  llvm::ArrayRef<std::string> spaces() const override { return parent.spaces(); }
+  llvm::ArrayRef<TapeClock> clocks() const override { return parent.clocks(); }
+  const TapeSummary &summary() const override { return sums; }
+  const Outcome &outcome() const override { return unknown; }
+  uint16_t formatVersion() const override { return parent.formatVersion(); }
+  std::array<uint8_t, 16> tapeId() const override { return parent.tapeId(); }
+  uint64_t createdNs() const override { return parent.createdNs(); }
+  uint64_t fileBytes() const override { return 0; }
+
+  llvm::Expected<WindowInfo> window(uint64_t n) override {
+    if (n >= candidate.windows.size())
+      return failUsage("bad-range", "there is no window " + std::to_string(n));
+    return candidate.windows[n];
+  }
+  llvm::Expected<uint64_t> windowOfPacket(uint64_t packet) override {
+    if (packet >= candidate.packets.size())
+      return failUsage("bad-range", "there is no packet " + std::to_string(packet));
+    auto after =
+        std::upper_bound(candidate.windows.begin(), candidate.windows.end(), packet,
+                         [](uint64_t p, const WindowInfo &window) { return p < window.firstPacket; });
+    return uint64_t(after - candidate.windows.begin()) - 1;
+  }
+  llvm::Error readPackets(uint64_t first, uint64_t count, PacketBatch &batch) override {
+    if (first > candidate.packets.size() || count > candidate.packets.size() - first)
+      return failUsage("bad-range", "there are no packets " + std::to_string(first) + " to " +
+                                        std::to_string(first + count));
+    batch.clear();
+    batch.firstOrdinal = first;
+    for (uint64_t i = first; i < first + count; ++i)
+      batch.append(candidate.packets[i], candidate.extras[i]);
+    return llvm::Error::success();
+  }
+  llvm::Error readWindow(uint64_t n, PacketBatch &batch) override {
+    llvm::Expected<WindowInfo> info = window(n);
+    if (!info)
+      return info.takeError();
+    return readPackets(info->firstPacket, info->packetCount, batch);
+  }
+  llvm::Error readBlockFrom(uint64_t first, PacketBatch &batch) override {
+    constexpr uint64_t most = 4096;
+    uint64_t there = candidate.packets.size();
+    return readPackets(std::min(first, there), first < there ? std::min(most, there - first) : 0, batch);
+  }
+  llvm::Expected<llvm::ArrayRef<uint8_t>> blob(BlobId id) override {
+    auto found = candidate.contents.find({id.hi, id.lo});
+    return found != candidate.contents.end() ? llvm::ArrayRef<uint8_t>(found->second) : parent.blob(id);
+  }
+  uint64_t keyframeCount() const override { return candidate.packets.empty() ? 0 : parent.keyframeCount(); }
+  llvm::Expected<Keyframe> keyframe(uint64_t n) override {
+    // Only one that the tape begins with is a state; the others are summaries of packets that may be gone.
+    llvm::Expected<Keyframe> keyframe = parent.keyframe(n);
+    if (keyframe && keyframe->packet != 0)
+      keyframe->restorable = false;
+    return keyframe;
+  }
+  llvm::Expected<std::vector<TriggerRecord>> triggers() override { return std::vector<TriggerRecord>(); }
+
+private:
+  TapeReader &parent;
+  const Candidate &candidate;
+  TapeSummary sums;
+  Outcome unknown;
+};
+
+} // namespace
+
+Candidate makeCandidate(const TapeImage &image, const Selection &selection) {
+  return Maker(image, selection).run();
+}
+
+std::unique_ptr<TapeReader> readCandidate(const TapeImage &image, const Candidate &candidate) {
+  return std::make_unique<CandidateReader>(image, candidate);
+}
+
+} // namespace tapeback
