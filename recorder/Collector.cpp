@@ -141,6 +141,8 @@ bool Collector::useSpace(Device &device, uint16_t number) {
     found = spaces.end() - 1;
     if (Expected<uint16_t> added = writer.addSpace(name); !added)
       wrote(added.takeError());
+    if (options.observer)
+      options.observer->spaceAdded(uint16_t(found - spaces.begin()), name);
     for (Device *other : byNumber)
       other->shadow->addSpace(uint16_t(found - spaces.begin()), name);
   }
@@ -157,6 +159,8 @@ bool Collector::useClock(Device &device) {
   if (!added)
     return wrote(added.takeError());
   device.clock = *added;
+  if (options.observer)
+    options.observer->clockAdded(*added, 1'000'000'000);
   return true;
 }
 
@@ -189,6 +193,8 @@ void Collector::open(const ring::Record &record, ArrayRef<uint8_t> payload) {
       wrote(added.takeError());
     device.number = uint16_t(byNumber.size());
     byNumber.push_back(&device);
+    if (options.observer)
+      options.observer->deviceOpened(device.number, device.index);
     device.shadow = std::make_unique<ShadowState>(device.description(), spaces, device.number);
   }
   device.keyframeDue = true;

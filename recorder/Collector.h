@@ -11,6 +11,7 @@
 #include "hal/state/ShadowState.h"
 #include "recorder/ContentCache.h"
 #include "recorder/OrdinalTable.h"
+#include "recorder/PacketObserver.h"
 #include "recorder/RingPacket.h"
 #include "recorder/Underway.h"
 #include "triggers/OracleSignature.h"
@@ -33,7 +34,8 @@ struct CollectorOptions {
   uint64_t keyframeInterval =
       65536; ///< Packets after which the next quiescent window's end gets a keyframe; 0: never.
   uint64_t flushIntervalNs = 1'000'000'000;
-  uint64_t tickIntervalNs = 0; ///< A Tick when so long no packet came; 0: never.
+  uint64_t tickIntervalNs = 0;        ///< A Tick when so long no packet came; 0: never.
+  PacketObserver *observer = nullptr; ///< Must outlive the collector.
 };
 
 /// How the program itself ended.
@@ -109,7 +111,10 @@ private:
   void releaseHeld();
   bool mayBelongToStart(const Item &item) const;
   void beginRecording();
-  void endRecording(uint64_t ordinal);
+  void endRecording(uint64_t ordinal, const std::string &why);
+  void observe(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
+               llvm::ArrayRef<uint8_t> payload);
+  void carryOut(uint64_t ordinal, const ObserverWishes &wishes);
   void endDueWindow();
   void keyframe(Device &device);
   bool quiescent() const;

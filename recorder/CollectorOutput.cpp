@@ -14,6 +14,14 @@ namespace tapeback {
 static constexpr uint64_t unrecordedOrdinal = uint64_t(1) << 62;
 static constexpr size_t maxMarkers = 65536;
 
+/// Without a link to what was not recorded.
+static PacketExtra onTape(const RingPacket &ring) {
+  PacketExtra extra = ring.extra;
+  if (linksToPacket(ring.packet.kind) && extra.link >= unrecordedOrdinal)
+    extra.link = noLink;
+  return extra;
+}
+
 static StringRef nameOf(ArrayRef<uint8_t> payload) {
   return StringRef(reinterpret_cast<const char *>(payload.data()), payload.size());
 }
@@ -78,6 +86,33 @@ void Collector::put(Item &item) {
   remember(item, ordinal);
   apply(ordinal, item);
   afterRecord(item, ordinal);
+  if (options.observer)
+    observe(ordinal, ring.packet, onTape(ring), item.payload);
+}
+
+/// Shows a packet that was put on the tape, and does what is wished for then.
+void Collector::observe(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
+                        ArrayRef<uint8_t> payload) {
+  options.observer->packet(ordinal, packet, extra, payload);
+  if (const ObserverWishes *wishes = options.observer->takeWishes())
+    carryOut(ordinal, *wishes);
+}
+
+void Collector::carryOut(uint64_t ordinal, const ObserverWishes &wished) {
+  const ObserverWishes wishes = wished; // Markers are shown to the observer, which may wish again.
+  for (const std::string &marker : wishes.markers) {
+    if (phase != Phase::Recording || byNumber.empty())
+      return;
+    Item item;
+    item.ring.packet.kind = PacketKind::Marker;
+    item.ring.packet.origin = Origin::Recorder;
+    item.ring.packet.device = byNumber.front()->number;
+    item.ring.packet.issueTime = item.ring.packet.completeTime = present;
+    item.payload.assign(marker.begin(), marker.end());
+    put(item);
+  }
+  if (wishes.stop && phase == Phase::Recording)
+    endRecording(ordinal, wishes.stopText);
 }
 
 void Collector::remember(const Item &item, uint64_t ordinal) {
@@ -102,10 +137,7 @@ uint64_t Collector::record(Item &item) {
     else
       taken = wrote(id.takeError());
   }
-  PacketExtra extra = ring.extra;
-  if (linksToPacket(ring.packet.kind) && extra.link != noLink && extra.link >= unrecordedOrdinal)
-    extra.link = noLink;
-  if (!taken || !wrote(writer.append(ring.packet, extra)))
+  if (!taken || !wrote(writer.append(ring.packet, onTape(ring))))
     ++facts.diskErrors;
   return ordinal;
 }
@@ -130,7 +162,7 @@ void Collector::afterRecord(const Item &item, uint64_t ordinal) {
   if (deviceOf(packet).shadow->atSynchronisation())
     windowDue = true;
   if (options.stop && meets(*options.stop, item))
-    endRecording(ordinal);
+    endRecording(ordinal, "stop: " + options.stop->text());
 }
 
 /// Conditions name devices by the order of the command line, packets by the order of opening.
@@ -202,10 +234,10 @@ void Collector::beginRecording() {
   leftOut = 0;
 }
 
-void Collector::endRecording(uint64_t ordinal) {
+void Collector::endRecording(uint64_t ordinal, const std::string &why) {
   windowDue = false;
   wrote(writer.endWindow(quiescent()));
-  wrote(writer.trigger(ordinal, "stop: " + options.stop->text()));
+  wrote(writer.trigger(ordinal, why));
   phase = Phase::After;
   facts.stopped = true;
 }
@@ -226,6 +258,8 @@ void Collector::putLoss(LossCause cause, uint64_t count) {
     ++facts.diskErrors;
     return;
   }
+  if (options.observer)
+    observe(ordinal, packet, {}, {});
   // What was not recorded on purpose was seen all the same: the shadow state knows it.
   if (cause == LossCause::NotRecording)
     return;
@@ -373,6 +407,8 @@ Expected<TapeSummary> Collector::finish(const ProgramFate &fate) {
     putLoss(LossCause::NotRecording, leftOut);
   if (phase == Phase::Recording)
     wrote(writer.endWindow(quiescent()));
+  if (options.observer)
+    options.observer->ended();
   judge(fate);
   if (facts.writeFailure)
     return make_error<Failure>(*facts.writeFailure);

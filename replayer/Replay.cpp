@@ -27,13 +27,14 @@ namespace {
 class ReplayRun {
 public:
   ReplayRun(TapeSource &source, const ReplayOptions &options)
-      : source(source), options(options), cursor(source.reader()) {}
+      : source(source), options(options), cursor(source.reader()), oneByOne(options.stopAtDivergence) {}
 
   llvm::Expected<ReplayReport> run(llvm::ArrayRef<Target *> targets);
 
 private:
   llvm::Error openTrace();
   llvm::Error play();
+  llvm::Expected<bool> mayGoOn(const PacketBatch &batch, size_t index);
   llvm::Error grade(const PacketBatch &batch, size_t index, const Observation &actual);
   llvm::Expected<Comparison> compare(const Packet &packet, const PacketExtra &extra,
                                      const Observation &expected, const Observation &actual,
@@ -62,6 +63,7 @@ private:
   std::optional<RangeTrace> trace;
   WindowDigest recordedChain, replayedChain;
 
+  bool oneByOne; ///< Each packet is graded before the next is issued.
   bool answers = true;
   bool inWindow = false, windowDiverged = false;
   uint64_t presentWindow = 0;
@@ -144,7 +146,9 @@ llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
   PlayerOptions playerOptions = options.player;
   playerOptions.pauseAtContent = true;
   playerOptions.endPacket = options.endPacket;
-  if (options.stopAtDivergence)
+  for (const ReplayObserver *observer : options.observers)
+    oneByOne |= observer->oneByOne();
+  if (oneByOne)
     playerOptions.maxBatch = 1;
   llvm::Expected<std::unique_ptr<Player>> created = Player::create(source, targets, playerOptions);
   if (!created)
@@ -159,6 +163,9 @@ llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
     return error;
   gap = false;
   lost = report.stateUnknown = start->stateUnknown;
+  for (ReplayObserver *observer : options.observers)
+    if (llvm::Error error = observer->started(*player, *start))
+      return error;
   llvm::Error played = play();
   if (trace) {
     played = llvm::joinErrors(std::move(played), trace->finish());
@@ -168,6 +175,9 @@ llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
     return played;
   if (llvm::Error error = conclude())
     return error;
+  for (ReplayObserver *observer : options.observers)
+    if (llvm::Error error = observer->ended(*player, report))
+      return error;
   return std::move(report);
 }
 
@@ -195,7 +205,17 @@ llvm::Error ReplayRun::play() {
     size_t limit = size_t(std::min<uint64_t>(batch.packets.size(), end - position));
     for (size_t i = 0; i < limit;) {
       log.clear();
-      size_t upTo = options.stopAtDivergence ? i + 1 : limit;
+      llvm::Expected<bool> goOn = mayGoOn(batch, i);
+      if (!goOn)
+        return goOn.takeError();
+      if (!*goOn) {
+        report.packets = position + i;
+        endWindow();
+        return llvm::Error::success();
+      }
+      size_t upTo = oneByOne ? i + 1 : limit;
+      for (ReplayObserver *observer : options.observers)
+        upTo = observer->edge(batch, i, upTo);
       if (trace) {
         if (llvm::Error error = trace->before(position + i))
           return error;
@@ -206,6 +226,9 @@ llvm::Error ReplayRun::play() {
         return issued.takeError();
       for (size_t k = 0; k < *issued; ++k)
         if (llvm::Error error = grade(batch, i + k, log.observations[k]))
+          return error;
+      for (ReplayObserver *observer : options.observers)
+        if (llvm::Error error = observer->issued(batch, i, *issued, log, *player))
           return error;
       i += *issued;
       report.stopped = reasonToStop();
@@ -219,9 +242,22 @@ llvm::Error ReplayRun::play() {
         options.progress(position + i);
     }
     position += limit;
+    if (position == end)
+      if (llvm::Expected<bool> goOn = mayGoOn(batch, limit); !goOn)
+        return goOn.takeError();
   }
   endWindow();
   return llvm::Error::success();
+}
+
+/// False if an observer wants the replay to end before this packet.
+llvm::Expected<bool> ReplayRun::mayGoOn(const PacketBatch &batch, size_t index) {
+  for (ReplayObserver *observer : options.observers) {
+    llvm::Expected<bool> goOn = observer->before(batch, index, *player, report);
+    if (!goOn || !*goOn)
+      return goOn;
+  }
+  return true;
 }
 
 std::string ReplayRun::reasonToStop() const {

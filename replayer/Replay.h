@@ -6,6 +6,7 @@
 #include "replayer/Grade.h"
 #include "replayer/Player.h"
 #include "replayer/RangeTrace.h"
+#include "replayer/ReplayObserver.h"
 #include <functional>
 
 namespace tapeback {
@@ -26,6 +27,7 @@ struct ReplayOptions {
   bool keepDigests = false;        ///< ReplayReport::windowDigests.
   SignatureMatch wantedMatch = SignatureMatch::SamePlace; ///< From which level on a failure is the same.
   std::function<void(uint64_t packetsDone)> progress;
+  std::vector<ReplayObserver *> observers; ///< Not owned; called in this order.
 };
 
 struct ReplayReport {

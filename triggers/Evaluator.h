@@ -8,6 +8,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 namespace tapeback::triggers {
@@ -49,6 +50,15 @@ public:
     return always || ((bloom >> bit(value) & 1) && std::binary_search(values.begin(), values.end(), value));
   }
   bool never() const { return !always && values.empty(); }
+  /// Passes what either lets pass: several programs watch one stream.
+  void merge(const KeyFilter &other) {
+    std::vector<uint64_t> both;
+    std::set_union(values.begin(), values.end(), other.values.begin(), other.values.end(),
+                   std::back_inserter(both));
+    values = std::move(both);
+    bloom |= other.bloom;
+    always |= other.always;
+  }
 
 private:
   friend class Evaluator;

@@ -6,11 +6,19 @@
 
 namespace tapeback {
 
-uint64_t FieldDescription::mask() const {
+static uint64_t bitMask(unsigned low, unsigned high) {
   if (low > high || high > 63)
     return 0;
   uint64_t ones = high - low == 63 ? ~uint64_t(0) : (uint64_t(1) << (high - low + 1)) - 1;
   return ones << low;
+}
+
+uint64_t RegisterDescription::Flow::mask() const {
+  return bitMask(low, high);
+}
+
+uint64_t FieldDescription::mask() const {
+  return bitMask(low, high);
 }
 
 void Description::index() {

@@ -58,7 +58,17 @@ struct RegisterDescription {
   RegisterClass cls = RegisterClass::Stable;
   ReplayPolicy policy = ReplayPolicy::Compare;
   uint64_t compareMask = ~uint64_t(0); ///< Policy Mask: bits that are compared.
-  std::optional<uint64_t> reset;       ///< Value after reset, if defined.
+  /// Bits that a loop of reads may be waiting for: what the description says, otherwise those that are
+  /// compared; none where a read changes something.
+  uint64_t pollMask = ~uint64_t(0);
+  /// Policy Substitute: where the value that was read is written or waited for again.
+  struct Flow {
+    unsigned reg = 0;           ///< Index into Description::registers.
+    unsigned low = 0, high = 0; ///< Bits of that register, inclusive.
+    uint64_t mask() const;      ///< In place.
+  };
+  std::vector<Flow> flowsInto;
+  std::optional<uint64_t> reset; ///< Value after reset, if defined.
   std::vector<FieldDescription> fields;
   std::string
       aliasOf; ///< Another view of bytes of that register: for people and filters; find() never returns it.
@@ -180,6 +190,14 @@ struct EntryForm {
     unsigned limit = 1024; ///< Most elements.
   };
   std::optional<Chain> chain;
+  /// What orders the queues of a device. Barrier: everything before the n-th barrier of each queue is done
+  /// before anything behind the n-th of any. Signal and Wait: a semaphore, named by a field's value; what
+  /// comes behind the n-th wait comes behind the n-th signal.
+  struct Sync {
+    enum class Kind : uint8_t { Barrier, Signal, Wait } kind = Kind::Barrier;
+    unsigned on = 0; ///< Field index; of Signal and Wait.
+  };
+  std::optional<Sync> sync;
   const EntryField *find(llvm::StringRef name) const;
 };
 
@@ -237,7 +255,9 @@ struct Description {
   std::vector<QueueDescription> queues;
   std::vector<RegisterCondition> idle;   ///< On a read: everything in every queue is done.
   std::vector<RegisterCondition> resets; ///< On a write: the device forgets all, as at a reset.
-  std::vector<unsigned> postMortem;      ///< Registers to read after a failure, before reset.
+  /// On a write: host memory is handed over, and nothing else says which. What the host stored is captured.
+  std::vector<RegisterCondition> handOver;
+  std::vector<unsigned> postMortem; ///< Registers to read after a failure, before reset.
   std::string resetMethod;
   uint64_t dmaMask = ~uint64_t(0); ///< Host addresses the device can reach.
 

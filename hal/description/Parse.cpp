@@ -8,6 +8,7 @@
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Text)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Field)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Condition)
+LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Flow)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Register)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Transfer)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Activity)
@@ -80,6 +81,13 @@ struct MappingTraits<raw::Condition> {
   }
 };
 template <>
+struct MappingTraits<raw::Flow> {
+  static void mapping(IO &io, raw::Flow &flow) {
+    io.mapRequired("register", flow.reg);
+    io.mapOptional("bits", flow.bits);
+  }
+};
+template <>
 struct MappingTraits<raw::Register> {
   static void mapping(IO &io, raw::Register &reg) {
     io.mapRequired("name", reg.name);
@@ -90,6 +98,8 @@ struct MappingTraits<raw::Register> {
     io.mapOptional("class", reg.cls);
     io.mapOptional("policy", reg.policy);
     io.mapOptional("compare-mask", reg.compareMask);
+    io.mapOptional("poll-mask", reg.pollMask);
+    io.mapOptional("flows-into", reg.flowsInto);
     io.mapOptional("reset", reg.reset);
     io.mapOptional("fields", reg.fields);
     io.mapOptional("alias-of", reg.aliasOf);
@@ -233,12 +243,20 @@ struct MappingTraits<raw::Chain> {
     io.mapOptional("limit", chain.limit);
   }
 };
+template <>
+struct MappingTraits<raw::Sync> {
+  static void mapping(IO &io, raw::Sync &sync) {
+    io.mapRequired("kind", sync.kind);
+    io.mapOptional("on", sync.on);
+  }
+};
 /// Of a form, or of a layout that has only one: the keys are the same.
 static void mapMeaning(IO &io, raw::EntryMeaning &meaning) {
   io.mapOptional("fields", meaning.fields);
   io.mapOptional("transfers", meaning.transfers);
   io.mapOptional("fence", meaning.fence);
   io.mapOptional("chain", meaning.chain);
+  io.mapOptional("sync", meaning.sync);
 }
 template <>
 struct MappingTraits<raw::Form> {
@@ -298,6 +316,7 @@ struct MappingTraits<raw::Document> {
     io.mapOptional("queues", document.queues);
     io.mapOptional("idle", document.idle);
     io.mapOptional("resets", document.resets);
+    io.mapOptional("hand-over", document.handOver);
   }
 };
 } // namespace llvm::yaml

@@ -37,11 +37,16 @@ struct Condition {
   std::optional<Number> mask, value;
   std::optional<Flag> any;
 };
+struct Flow {
+  Text reg;
+  std::optional<Text> bits;
+};
 struct Register {
   Text name;
   std::optional<Text> space, access, cls, policy, aliasOf;
   Number offset;
-  std::optional<Number> width, compareMask, reset;
+  std::optional<Number> width, compareMask, pollMask, reset;
+  std::vector<Flow> flowsInto;
   std::vector<Field> fields;
   std::string doc;
 };
@@ -120,12 +125,17 @@ struct Chain {
   std::optional<EntryCondition> last;
   std::optional<Number> limit;
 };
+struct Sync {
+  Text kind;
+  std::optional<Text> on;
+};
 /// What an entry does: of a form, or of a layout that has only one.
 struct EntryMeaning {
   std::vector<EntryField> fields;
   std::vector<EntryTransfer> transfers;
   std::optional<Fence> fence;
   std::optional<Chain> chain;
+  std::optional<Sync> sync;
 };
 struct Form {
   Text name;
@@ -164,7 +174,7 @@ struct Document {
   std::vector<Counter> counters;
   std::vector<Layout> layouts;
   std::vector<Queue> queues;
-  std::vector<Condition> idle, resets;
+  std::vector<Condition> idle, resets, handOver;
 };
 
 } // namespace tapeback::raw

@@ -18,6 +18,7 @@ public:
       addQueues();
     addConditions(in.idle, out.idle, "idle conditions", Readable);
     addConditions(in.resets, out.resets, "reset conditions", Writable);
+    addConditions(in.handOver, out.handOver, "hand-over conditions", Writable);
   }
 
 private:
@@ -152,6 +153,22 @@ private:
                                   field(from.fence->value, to, Wanted::NoAddress)};
     if (from.chain)
       to.chain = chain(*from.chain, to);
+    if (from.sync)
+      to.sync = sync(*from.sync, to);
+  }
+
+  EntryForm::Sync sync(const raw::Sync &from, const EntryForm &form) {
+    using Kind = EntryForm::Sync::Kind;
+    static constexpr words::Word<Kind> kinds[] = {
+        {"barrier", Kind::Barrier}, {"signal", Kind::Signal}, {"wait", Kind::Wait}};
+    EntryForm::Sync to;
+    to.kind = word<Kind>(from.kind, kinds, "kind of synchronisation", Kind::Barrier);
+    if (from.on)
+      to.on = field(*from.on, form, Wanted::NoAddress);
+    if ((to.kind == Kind::Barrier) == from.on.has_value())
+      complain(from.kind.where, from.on ? "a barrier is on nothing: it is of all queues"
+                                        : "what is signalled or waited for is named by a field: `on`");
+    return to;
   }
 
   /// Appends to `form`, which may have common fields already.

@@ -17,6 +17,8 @@ public:
     addRegisters();
     if (!complaints.any())
       addAliases();
+    if (!complaints.any())
+      addFlows();
   }
 
 private:
@@ -89,6 +91,31 @@ private:
     return {};
   }
 
+  /// A read that changes something, or whose value is of this run alone, is no turn of a poll.
+  static bool mayBePolled(const RegisterDescription &reg) {
+    switch (reg.cls) {
+    case RegisterClass::ReadToClear:
+    case RegisterClass::Fifo:
+    case RegisterClass::Timestamp: return false;
+    default: break;
+    }
+    return reg.access != RegisterAccess::WriteOnly && reg.policy != ReplayPolicy::SideEffect &&
+           reg.policy != ReplayPolicy::Substitute && reg.policy != ReplayPolicy::MayHang;
+  }
+
+  uint64_t pollMask(const raw::Register &from, const RegisterDescription &to) {
+    if (from.pollMask) {
+      if (!mayBePolled(to))
+        complain(from.pollMask->where, to.name + " is never polled: its class or policy says that a read "
+                                                 "changes something or that its value is of one run only");
+      else if (fits(*from.pollMask, to, "the poll-mask"))
+        return from.pollMask->value.value;
+    }
+    if (!mayBePolled(to) || to.policy == ReplayPolicy::Ignore || to.cls == RegisterClass::Counter)
+      return 0;
+    return to.policy == ReplayPolicy::Mask ? to.compareMask : to.widthMask();
+  }
+
   void addRegister(const raw::Register &from) {
     RegisterDescription to;
     to.name = from.name.value;
@@ -115,6 +142,7 @@ private:
     } else if (to.policy == ReplayPolicy::Mask) {
       complain(from.policy->where, "`policy: mask` needs a compare-mask");
     }
+    to.pollMask = pollMask(from, to);
     if (from.reset && fits(*from.reset, to, "the reset value"))
       to.reset = from.reset->value.value;
     if (from.aliasOf)
@@ -150,6 +178,29 @@ private:
         complain(in.registers[order[i]].offset.where,
                  above.name + " overlaps " + below.name +
                      "; if it is another view of it, say `alias-of: " + below.name + "`");
+    }
+  }
+
+  void addFlows() {
+    for (size_t i = 0; i < out.registers.size(); ++i) {
+      const raw::Register &from = in.registers[i];
+      RegisterDescription &to = out.registers[i];
+      if (!from.flowsInto.empty() && to.policy != ReplayPolicy::Substitute)
+        complain(from.flowsInto.front().reg.where, "flows-into needs `policy: substitute`");
+      if (!within(from.flowsInto.size(), maxFields, "registers that it flows into", from.name.where))
+        continue;
+      for (const raw::Flow &listed : from.flowsInto) {
+        RegisterDescription::Flow flow;
+        flow.reg = reference(listed.reg, Anything);
+        const RegisterDescription &into = out.registers[flow.reg];
+        flow.high = 8 * into.width - 1;
+        if (listed.bits && !parseBits(listed.bits->value, flow.low, flow.high))
+          complain(listed.bits->where, "bits are written as one number or HIGH:LOW, for example 7 or 15:8");
+        else if (flow.high >= 8 * into.width)
+          complain(listed.bits->where, "bit " + llvm::Twine(flow.high) + " lies outside the " +
+                                           llvm::Twine(8 * into.width) + " bits of " + into.name);
+        to.flowsInto.push_back(flow);
+      }
     }
   }
 
