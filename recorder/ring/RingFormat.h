@@ -102,6 +102,14 @@ struct Header {
 static_assert(sizeof(Header) <= headerBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
+/// What a lane's producer has begun and not published.
+enum LaneBusy : uint32_t {
+  BusyNot = 0,
+  BusyStamping = 1, ///< A stamp was or will be taken whose frame, group or completion is not published.
+  BusyWaiting =
+      2, ///< In the middle of a group, it waits for space: take what there is, and stay with the lane.
+};
+
 /// Positions count slots since the beginning and never wrap; index = position % slots of the lane. Who writes
 /// what is 128 bytes apart: processors fetch lines in pairs.
 struct Lane {
@@ -263,5 +271,15 @@ constexpr uint64_t laneOffset(uint64_t dataOffset, uint64_t firstLaneSlots, uint
                               unsigned lane) {
   return dataOffset + (lane == 0 ? 0 : firstLaneSlots + (lane - 1) * laneSlots) * slotBytes;
 }
+
+/// Everything of a header that leads to an address, checked against the file's size.
+struct Layout {
+  uint64_t tableOffset, tableBytes, lanesOffset, dataOffset, firstLaneSlots, laneSlots, captureLimit;
+  uint32_t laneCount, chunkBytes;
+  uint64_t slotsOf(unsigned lane) const { return lane == 0 ? firstLaneSlots : laneSlots; }
+  uint64_t slotsAt(unsigned lane) const { return laneOffset(dataOffset, firstLaneSlots, laneSlots, lane); }
+};
+/// False: no ring of this version. (In RingProducer.cpp.)
+bool readLayout(const Header &header, uint64_t bytes, Layout &layout);
 
 } // namespace tapeback::ring

@@ -3,14 +3,58 @@
 
 #include "recorder/ring/CaptureTable.h"
 #include "recorder/ring/RingFormat.h"
+#include <ctime>
 #include <pthread.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
 
 namespace tapeback::ring {
 
-/// Appends records. Threads: append and the Group may be used from any thread. Never blocks for ever: a
-/// producer that waits for space notices within a tenth of a second that the collector died, and from then on
-/// records nothing. Ownership: keeps its mapping until the process ends (other threads may be inside a call
-/// at exit).
+/// The process's own end of a lane. What the collector sees of it is in `lane`, `slots`.
+struct alignas(128) LaneWriter {
+  Lane *lane = nullptr;
+  Slot *slots = nullptr;
+  uint64_t mask = 0; ///< Slots of the lane, less one.
+  uint64_t head = 0;
+  uint64_t tailSeen = 0; ///< The collector's position when last looked at: it only grows.
+  uint64_t limit = 0;    ///< Where to look again: at or beyond this position a frame may not begin unasked.
+  uint64_t dropped = 0;
+  uint32_t groups = 0; ///< Open ones.
+  uint16_t index = 0;
+  uint8_t joined = 0; ///< Joined, if the next frame is the group's and not its first.
+  bool shared = false;
+  bool backed = false; ///< Its memory was seen to be there.
+};
+
+/// The calling thread's lane, of the producer that it used last.
+struct ThreadLane {
+  uint64_t attachment; ///< Which; 0: none.
+  LaneWriter *writer;
+};
+// Initial-exec: one instruction where the general model makes a call.
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers)
+[[gnu::visibility("hidden"),
+  gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadLane threadLane;
+
+/// What an operation that completes in place says.
+struct Access {
+  uint64_t address = 0, value = 0;
+  uint16_t device = 0, space = 0, thread = 0;
+  uint8_t kind = 0, width = 0, origin = 0;
+};
+
+/// An operation that was issued, until it completes.
+struct Underway {
+  uint64_t name = 0;            ///< 0: not recorded.
+  Slot *slot = nullptr;         ///< Null: there will be a Complete frame.
+  LaneWriter *writer = nullptr; ///< With `slot`.
+};
+
+/// Appends records. Threads: any, each into a lane of its own, the last lane by all that find no other. Never
+/// blocks for ever: a producer that waits for space notices within a tenth of a second that the collector
+/// died, and from then on records nothing. Ownership: keeps its mapping until the process ends (other threads
+/// may be inside a call at exit).
 class Producer {
 public:
   enum class Attach { Attached, Foreign, Busy, Failed };
@@ -24,6 +68,10 @@ public:
   /// Frees what attaching allocated. Only for owners that know that no thread is inside a call: not at a
   /// program's exit.
   void release();
+  /// The calling thread ends: its lane is free for another.
+  void threadEnds();
+  /// In a child of fork(): nothing more is recorded here, and nothing of the parent's is touched.
+  void forked() { stop(); }
 
   /// Null unless attached.
   const capture::Table *captureTable() const { return table; }
@@ -32,48 +80,168 @@ public:
   bool recording() const { return live.load(std::memory_order_acquire); }
 
   /// Appends `record` with a payload of `bytes` (cut at captureLimit() with the flag Truncated). Fills in
-  /// size, payload sizes, `sequence` if 0 (not for Complete) and `time` if 0. Returns the sequence, 0 if not
-  /// recorded.
+  /// payloadBytes, hints but SamePayload, `sequence` (not for Complete) and `time` if 0. Returns the
+  /// sequence, 0 if not recorded.
   uint64_t append(const Record &record, const void *payload = nullptr, uint64_t bytes = 0);
 
-  /// While one exists, the records of its thread follow each other in the ring without others between. Nests.
+  /// Issues an operation without payload that completes by completion and value only.
+  Underway issueInPlace(const Access &access);
+  /// `access` is the one it was issued with. Writes keep the value that was issued.
+  void completeInPlace(const Underway &underway, const Access &access, Completion completion, uint64_t value);
+
+  /// While one exists, no record of other threads comes between those of its thread. Nests.
   class Group {
   public:
-    explicit Group(Producer &producer) : producer(producer) { producer.enter(); }
-    ~Group() { producer.leave(); }
+    explicit Group(Producer &producer) : producer(producer), writer(producer.enter()) {}
+    ~Group() {
+      if (writer)
+        producer.leave(writer);
+    }
     Group(const Group &) = delete;
     Group &operator=(const Group &) = delete;
 
   private:
     Producer &producer;
+    LaneWriter *writer;
   };
 
   /// Counts an operation that went unrecorded because the collector is gone.
   void countUnrecorded();
   /// CLOCK_MONOTONIC in nanoseconds: the tape's clock 0.
   static uint64_t now();
+  /// What records are stamped with.
+  uint64_t stamp() const {
+#if defined(__x86_64__)
+    if (counterStamps) [[likely]]
+      return __rdtsc();
+#endif
+    return now();
+  }
 
 private:
-  void enter();
-  void leave();
-  void publishHead();
-  void wakeCollector();
-  bool waitForSpace(uint64_t bytes);
+  LaneWriter *writer() { return threadLane.attachment == attachment ? threadLane.writer : claim(); }
+  LaneWriter *claim();
+  bool back(LaneWriter &writer);
+  LaneWriter *enter();
+  void leave(LaneWriter *writer);
+  void lockShared(LaneWriter &writer);
+  void unlockShared(LaneWriter &writer);
+
+  /// A stamp will be taken, and what it stands on published.
+  void begin(LaneWriter &writer) const {
+    if (fences) [[unlikely]]
+      writer.lane->busy.exchange(1, std::memory_order_seq_cst);
+    else
+      writer.lane->busy.store(1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  static void end(LaneWriter &writer) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    writer.lane->busy.store(writer.groups != 0, std::memory_order_release);
+  }
+  /// Makes [head, head + slots) the collector's. Between begin() and end().
+  void publish(LaneWriter &writer, uint64_t slots) const {
+    writer.head += slots;
+    writer.joined = writer.groups ? uint8_t(Joined) : uint8_t(0);
+    if (fences) [[unlikely]]
+      writer.lane->head.exchange(writer.head, std::memory_order_seq_cst);
+    else
+      writer.lane->head.store(writer.head, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  void wakeIfWanted(LaneWriter &writer) {
+    if (header->dataWanted.load(std::memory_order_relaxed)) [[unlikely]]
+      wakeCollector(writer);
+  }
+  void wakeCollector(LaneWriter &writer);
+  bool roomFor(LaneWriter &writer, uint64_t slots) const;
+  bool waitForSpace(LaneWriter &writer, uint64_t slots);
   bool collectorAlive() const;
-  bool putFrame(const Record &record, const void *payload);
-  bool roomFor(uint64_t bytes);
-  void reportDropped();
+  bool drops(LaneWriter &writer, uint64_t slots);
+  uint64_t putFrame(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes,
+                    uint64_t total);
+  uint64_t appendTo(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes);
+  Underway issueElsewhere(LaneWriter *writer, const Access &access);
+  void completeElsewhere(uint64_t name, const Access &access, Completion completion, uint64_t value);
   void stop() { live.store(false, std::memory_order_release); }
 
   Header *header = nullptr;
-  uint8_t *data = nullptr;
   const capture::Table *table = nullptr;
-  uint64_t dataBytes = 0, limit = 0, head = 0, sequence = 0, dropped = 0;
-  uint64_t tailSeen = 0; ///< The collector's position when last looked at: it only grows.
-  uint32_t chunkBytes = 0, flags = 0;
   std::atomic<bool> live{false};
+  bool counterStamps = false, fences = true, dropWhenFull = false;
+  uint64_t attachment = 0; ///< Of all attachments of this process.
+  uint64_t limit = 0;
+  uint32_t chunkBytes = 0, laneCount = 0;
+  LaneWriter writers[maxLanes];
   char ringPath[4096] = {};
-  pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+  pthread_mutex_t sharedLock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+  pthread_mutex_t claimLock = PTHREAD_MUTEX_INITIALIZER;
 };
+
+/// Asks for the lines that the next records but some will be written to: the collector had them last, and a
+/// line takes as long from core to core as ten records. (The compiler's built-in does not emit this one.)
+inline void fetchAhead(const LaneWriter &writer) {
+  constexpr uint64_t aheadSlots = 48;
+  const Slot *at = &writer.slots[(writer.head + aheadSlots) & writer.mask];
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*at));
+#else
+  __builtin_prefetch(at, 1);
+#endif
+}
+
+inline Underway Producer::issueInPlace(const Access &access) {
+  if (!recording())
+    return {};
+  LaneWriter *own = writer();
+  // A lane of its own, with room for the next frame.
+  if (!own || own->head >= own->limit) [[unlikely]]
+    return issueElsewhere(own, access);
+  Slot &slot = own->slots[own->head & own->mask];
+  fetchAhead(*own);
+  begin(*own);
+  slot.issue = stamp();
+  slot.complete = 0;
+  slot.address = access.address;
+  slot.value = access.value;
+  slot.payloadBytes = 0;
+  slot.slots = 1;
+  slot.device = access.device;
+  slot.space = access.space;
+  slot.thread = access.thread;
+  slot.type = RecordType::Issue;
+  slot.kind = access.kind;
+  slot.width = access.width;
+  slot.flags = 0;
+  slot.completion = uint8_t(Completion::Pending);
+  slot.origin = access.origin;
+  slot.hints = CompletesInPlace | own->joined;
+  slot.reserved = 0;
+  slot.state.store(SlotState::Issued, std::memory_order_relaxed);
+  uint64_t name = nameOf(own->index, own->head);
+  publish(*own, 1);
+  end(*own);
+  wakeIfWanted(*own);
+  return {name, &slot, own};
+}
+
+inline void Producer::completeInPlace(const Underway &underway, const Access &access, Completion completion,
+                                      uint64_t value) {
+  if (!underway.slot) [[unlikely]] {
+    if (underway.name)
+      completeElsewhere(underway.name, access, completion, value);
+    return;
+  }
+  Slot &slot = *underway.slot;
+  LaneWriter &own = *underway.writer;
+  begin(own);
+  slot.complete = stamp();
+  if (access.kind != uint8_t(PacketKind::RegisterWrite))
+    slot.value = value;
+  slot.completion = uint8_t(completion);
+  slot.state.store(SlotState::Completed, std::memory_order_release);
+  own.joined = own.groups ? uint8_t(Joined) : uint8_t(0); // What follows in the group follows on this.
+  end(own);
+}
 
 } // namespace tapeback::ring
