@@ -28,6 +28,7 @@ private:
   void addQueues(const Description &description, capture::Device &device);
   void addLayout(const LayoutDescription &layout, uint32_t firstLayout);
   void addForm(const EntryForm &form, uint32_t firstLayout);
+  void addHandOver(const Description &description, capture::Device &device);
   void addReadings(const Description &description, capture::Device &device);
   capture::Condition conditionOf(const RegisterCondition &condition, uint32_t activity) const {
     return {activity, condition.any, condition.mask, condition.value};
@@ -95,6 +96,8 @@ void Compiler::addRegisters(const Description &description, capture::Device &dev
     for (const std::vector<RegisterCondition> *list : {&description.idle, &description.resets})
       for (const RegisterCondition &condition : *list)
         used.insert(condition.reg);
+  for (const RegisterCondition &condition : description.handOver)
+    used.insert(condition.reg);
   std::vector<unsigned> order(used.begin(), used.end());
   auto key = [&](unsigned index) {
     const RegisterDescription &reg = description.registers[index];
@@ -107,7 +110,7 @@ void Compiler::addRegisters(const Description &description, capture::Device &dev
     const RegisterDescription &reg = description.registers[index];
     registerIndex[index] = uint32_t(registers.size());
     registers.push_back(
-        {reg.offset, reg.reset.value_or(0), spaceOf(reg.space), reg.width, {}, {}, {}, {}, {}});
+        {reg.offset, reg.reset.value_or(0), spaceOf(reg.space), reg.width, {}, {}, {}, {}, {}, {}});
   }
 }
 
@@ -228,6 +231,23 @@ void Compiler::addQueues(const Description &description, capture::Device &device
     registers[row].resets = place(conditions, list);
 }
 
+/// Where memory is handed over of which neither activities nor queues tell.
+void Compiler::addHandOver(const Description &description, capture::Device &device) {
+  bool tells = !description.queues.empty() ||
+               llvm::any_of(description.activities,
+                            [](const ActivityDescription &activity) { return !activity.transfers.empty(); });
+  std::map<uint32_t, std::vector<capture::Condition>> byRegister;
+  for (const RegisterCondition &condition : description.handOver)
+    byRegister[registerIndex[condition.reg]].push_back(conditionOf(condition, none));
+  for (const auto &[row, list] : byRegister) {
+    registers[row].handsOver = {uint32_t(conditions.size()), uint32_t(list.size())};
+    conditions.insert(conditions.end(), list.begin(), list.end());
+  }
+  device.handOver = !byRegister.empty() ? HandOver::Conditions
+                    : tells             ? HandOver::AsDescribed
+                                        : HandOver::AnyWrite;
+}
+
 void Compiler::addReadings(const Description &description, capture::Device &device) {
   device.counters = {uint32_t(counters.size()), 0};
   for (size_t id = 0; id < description.counters.size(); ++id) {
@@ -256,6 +276,7 @@ Error Compiler::add(const CaptureSource &source) {
     return failUsage("too-many-devices",
                      "a recording has at most " + std::to_string(maxDevices) + " devices");
   capture::Device device = {};
+  device.handOver = HandOver::AnyWrite; // Without a description nobody can tell.
   if (source.alias.empty() || !copyText(device.alias, source.alias))
     return failUsage("bad-alias", "the device's alias '" + source.alias + "' is empty or has more than " +
                                       std::to_string(nameBytes - 1) + " bytes");
@@ -275,6 +296,7 @@ Error Compiler::add(const CaptureSource &source) {
     addRegisters(*source.description, device);
     addActivities(*source.description, device);
     addQueues(*source.description, device);
+    addHandOver(*source.description, device);
     addReadings(*source.description, device);
   }
   devices.push_back(device);
@@ -327,7 +349,8 @@ Expected<std::vector<uint8_t>> compileCaptureTable(ArrayRef<CaptureSource> sourc
                   source.description->fingerprint.size();
       for (const ActivityDescription &activity : source.description->activities)
         estimate += 2 + activity.done.size() + activity.transfers.size();
-      estimate += source.description->idle.size() + source.description->resets.size();
+      estimate += source.description->idle.size() + source.description->resets.size() +
+                  source.description->handOver.size();
       for (const QueueDescription &queue : source.description->queues)
         estimate += 7 + queue.rewind.size();
       for (const LayoutDescription &layout : source.description->layouts)

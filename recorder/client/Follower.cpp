@@ -23,6 +23,7 @@ bool Follower::attach(const capture::Table *newTable, const capture::Device *new
   active.clear();
   if (!queues.attach(table, device))
     return false;
+  tracked.attach(device && device->handOver != capture::HandOver::AsDescribed);
   if (!device)
     return true;
   const auto *names = capture::elements<capture::Name>(table, table->spaces);
@@ -83,6 +84,7 @@ void Follower::overlapping(uint32_t space, uint64_t offset, uint32_t width, Visi
 
 void Follower::beforeWrite(tb_device &owner, uint32_t space, uint64_t offset, uint32_t width,
                            uint64_t value) {
+  bool handsOver = tracked.present() && device->handOver == capture::HandOver::AnyWrite;
   // All bytes first: a start may refer to another register that the same access writes.
   overlapping(space, offset, width, [&](const capture::Register &reg, uint32_t index, int shift) {
     uint64_t written = moved(onesOf(width), shift) & onesOf(reg.width);
@@ -97,11 +99,18 @@ void Follower::beforeWrite(tb_device &owner, uint32_t space, uint64_t offset, ui
         start(owner, conditions[i].activity, values[index]);
     if (queues.present())
       queuesWritten(owner, reg);
-    const auto *resets = capture::elements<capture::Condition>(table, table->conditions) + reg.resets.first;
+    const auto *all = capture::elements<capture::Condition>(table, table->conditions);
+    for (uint32_t i = 0; i < reg.handsOver.count; ++i) {
+      const capture::Condition &condition = all[reg.handsOver.first + i];
+      handsOver |= condition.holds(values[index]) && (condition.any || (condition.mask & written));
+    }
+    const auto *resets = all + reg.resets.first;
     for (uint32_t i = 0; i < reg.resets.count; ++i)
       if ((resets[i].any || (resets[i].mask & written)) && resets[i].holds(values[index]))
         reset();
   });
+  if (handsOver && tracked.present())
+    tracked.handOver(owner);
 }
 
 uint64_t Follower::valueOf(uint32_t reg) const {
@@ -250,22 +259,29 @@ void Follower::acquired(tb_device &owner, uint64_t iova, uint64_t length, const 
     complete(owner, transfer);
     active.erase(at);
   }
-  if (!queues.present() || !content)
+  if (!content)
+    return;
+  tracked.learn(iova, content, length, length <= session().producer.captureLimit());
+  if (!queues.present())
     return;
   queues.sawMemory(owner, iova, content, length);
   queues.acquired(owner, iova, length);
 }
 
 bool Follower::sawMemory(tb_device &owner, uint64_t iova, const void *content, uint64_t length) {
+  tracked.learn(iova, content, length, length <= session().producer.captureLimit());
   return queues.present() && queues.sawMemory(owner, iova, content, length);
 }
-void Follower::mapped(uint64_t iova, uint64_t size, uint64_t known) {
-  queues.mapped(iova, size, known);
+void Follower::mapped(tb_device &owner, const Region &region, uint64_t known) {
+  queues.mapped(region.iova, region.size, known);
+  tracked.mapped(owner, region, known);
 }
-void Follower::unmapped(uint64_t iova) {
-  queues.unmapped(iova);
+void Follower::unmapped(const Region &region) {
+  queues.unmapped(region.iova);
+  tracked.unmapped(region);
 }
 void Follower::stored(uint64_t iova, const void *content, uint64_t length, bool captured) {
+  tracked.learn(iova, content, length, captured);
   if (queues.present())
     queues.stored(iova, static_cast<const uint8_t *>(content), length, captured);
 }
@@ -274,7 +290,8 @@ void Follower::published(tb_device &owner, uint64_t iova, uint64_t length) {
   const uint8_t *content = region && region->host ? region->host + (iova - region->iova) : nullptr;
   stored(iova, content, length, content && length <= session().producer.captureLimit());
 }
-void Follower::closed() {
+void Follower::closed(const tb_device &owner) {
+  tracked.closed(owner);
   (void)queues.attach(nullptr, nullptr); // Gives back the memory it used; cannot fail without a table.
 }
 

@@ -4,6 +4,7 @@
 
 #include "recorder/client/Array.h"
 #include "recorder/client/Queues.h"
+#include "recorder/client/TrackedMemory.h"
 #include "recorder/ring/CaptureTable.h"
 #include <cstdint>
 
@@ -37,13 +38,14 @@ public:
   bool sawMemory(tb_device &owner, uint64_t iova, const void *content, uint64_t length);
   /// Memory of the device came (the tape has its first `known` bytes as zero), went, or was stored to through
   /// the API (`captured`: the tape has it).
-  void mapped(uint64_t iova, uint64_t size, uint64_t known);
-  void unmapped(uint64_t iova);
+  void mapped(tb_device &owner, const Region &region, uint64_t known);
+  void unmapped(const Region &region);
   void stored(uint64_t iova, const void *content, uint64_t length, bool captured);
   /// The same for what the host stored through its pointer and said so.
   void published(tb_device &owner, uint64_t iova, uint64_t length);
-  void closed();
-  bool hasQueues() const { return queues.present(); }
+  void closed(const tb_device &owner);
+  /// True if somebody wants to know what lies in memory.
+  bool followsMemory() const { return queues.present() || tracked.present(); }
 
 private:
   struct Active {
@@ -70,6 +72,7 @@ private:
   Array<uint64_t> values;      ///< By register of the device: last value written.
   Array<Active> active;
   Queues queues;
+  TrackedMemory tracked;
 };
 
 } // namespace tapeback::client

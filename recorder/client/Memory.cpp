@@ -71,7 +71,7 @@ int tb_alloc(tb_device *device, size_t size, size_t alignment, uint64_t *iova, v
   int code = device->regions.push(region) ? zero(device, region) : fail(TB_E_NO_MEMORY, "out of memory");
   if (code != TB_OK)
     return code;
-  device->follower.mapped(region.iova, region.size, session().producer.captureLimit());
+  device->follower.mapped(*device, region, session().producer.captureLimit());
   *iova = region.iova;
   if (pointer)
     *pointer = region.host;
@@ -91,10 +91,10 @@ int tb_free(tb_device *device, uint64_t iova) {
     operation.record.address = iova;
     operation.record.length = device->regions[i].size;
     operation.issue();
+    device->follower.unmapped(device->regions[i]);
     tapeback_backend_failure failure;
     int status = session().backend->unmap(device->target, iova, &failure);
     device->regions.erase(i);
-    device->follower.unmapped(iova);
     return operation.finish(status, failure);
   }
   return fail(TB_E_USAGE, "tb_free: 0x%llx was not allocated by tb_alloc", (unsigned long long)iova);
@@ -305,7 +305,7 @@ int tb_publish(tb_device *device, uint64_t iova, size_t size) {
   record.address = iova;
   record.length = size;
   eventWithMemory(device, record);
-  if (device->follower.hasQueues())
+  if (device->follower.followsMemory())
     device->follower.published(*device, iova, size);
   return TB_OK;
 }

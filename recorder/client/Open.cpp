@@ -263,10 +263,10 @@ int tb_close(tb_device *device) {
     return code;
   device->open.store(false, std::memory_order_release);
   event(blankRecord(device, PacketKind::Close));
+  device->follower.closed(*device);
   session().backend->close(device->target);
   device->target = nullptr;
   device->regions.clear();
-  device->follower.closed();
   return TB_OK;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "hal/backend/tapeback_backend.h"
+#include "recorder/client/DirtyPages.h"
 #include "recorder/ring/RingProducer.h"
 #include "recorder/tapeback.h"
 
@@ -44,6 +45,9 @@ struct Session {
   int ringStatus = TB_OK; ///< Why it cannot be, if so: every tb_open fails with it.
   char ringError[400] = {};
   const tapeback_backend *backend = nullptr; ///< Loaded by the first open.
+  DirtyPages pages;                          ///< Used with pagesLock held.
+  bool pagesStarted = false;
+  pthread_mutex_t pagesLock = PTHREAD_MUTEX_INITIALIZER;
 
   const capture::Table *table() const { return producer.captureTable(); }
 };

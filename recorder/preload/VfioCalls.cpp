@@ -103,8 +103,9 @@ void recordMap(tb_device &device, const Mapping &mapping) {
   operation.issue();
   operation.complete(Completion::Done);
   // Without memory for the entry, what the device reads there is recorded as not captured.
-  (void)device.regions.push({mapping.iova, mapping.size, mapping.host});
-  device.follower.mapped(mapping.iova, mapping.size, 0);
+  Region region = {mapping.iova, mapping.size, mapping.host};
+  if (device.regions.push(region))
+    device.follower.mapped(device, region, 0);
 }
 
 void recordUnmap(tb_device &device, uint64_t iova, uint64_t size) {
@@ -121,8 +122,8 @@ void recordUnmap(tb_device &device, uint64_t iova, uint64_t size) {
     operation.record.length = region.size;
     operation.issue();
     operation.complete(Completion::Done);
+    device.follower.unmapped(region);
     device.regions.erase(i);
-    device.follower.unmapped(region.iova);
   }
 }
 

@@ -28,7 +28,8 @@ static bool validRegisters(const Table *table) {
         !rangeFits(registers[i].starts, table->conditions) ||
         !rangeFits(registers[i].done, table->conditions) ||
         !rangeFits(registers[i].idle, table->conditions) ||
-        !rangeFits(registers[i].resets, table->conditions) || !rangeFits(registers[i].roles, table->roles))
+        !rangeFits(registers[i].resets, table->conditions) ||
+        !rangeFits(registers[i].handsOver, table->conditions) || !rangeFits(registers[i].roles, table->roles))
       return false;
   const Condition *conditions = elements<Condition>(table, table->conditions);
   for (uint32_t i = 0; i < table->conditions.count; ++i)
@@ -121,7 +122,8 @@ static bool validDevices(const Table *table) {
     if (!textEnds(device.alias, nameBytes) || !textEnds(device.uri, uriBytes) ||
         !rangeFits(device.registers, table->registers) || !rangeFits(device.activities, table->activities) ||
         !rangeFits(device.counters, table->counters) ||
-        !rangeFits(device.fingerprints, table->fingerprints) || !rangeFits(device.queues, table->queues))
+        !rangeFits(device.fingerprints, table->fingerprints) || !rangeFits(device.queues, table->queues) ||
+        device.handOver > HandOver::AnyWrite)
       return false;
   }
   return true;

@@ -10,7 +10,7 @@
 
 namespace tapeback::capture {
 
-constexpr uint32_t version = 2;
+constexpr uint32_t version = 3;
 constexpr size_t nameBytes = 64;  ///< With the terminating NUL.
 constexpr size_t uriBytes = 4104; ///< TargetUri allows 4,096.
 constexpr uint32_t maxDevices = 16;
@@ -53,6 +53,7 @@ struct Register {
   Range idle;   ///< Conditions on a read: all queues are drained.
   Range resets; ///< Conditions on a write: the device forgets all.
   Range roles;
+  Range handsOver; ///< Conditions on a write: what the host stored to memory is the device's from here on.
 };
 struct Transfer {
   Condition when; ///< On the starting register's value.
@@ -113,10 +114,18 @@ struct Fingerprint {
   uint64_t offset;
   uint32_t space, width;
 };
+/// When memory that the program stored to through its pointers is captured.
+enum class HandOver : uint32_t {
+  AsDescribed, ///< By activities and queues only.
+  Conditions,  ///< And all of it where Register::handsOver holds.
+  AnyWrite,    ///< Nobody can tell: all of it before every register write.
+};
 struct Device {
   char alias[nameBytes];
   char uri[uriBytes];
   Range registers, activities, counters, fingerprints, queues;
+  HandOver handOver;
+  uint32_t reserved;
 };
 
 /// Bits of Table::evidence.

@@ -267,6 +267,7 @@ TEST_CASE("mistakes in ports, idle and reset conditions, and halves of counters"
        {"idle: [{register: INFO, mask: 1, value: @2}]\n",
         "the value has bits outside the mask: this can never hold"},
        {"resets: [{register: @INFO, value: 0}]\n", "INFO is read-only and is written here"},
+       {"hand-over: [{register: @INFO, value: 0}]\n", "INFO is read-only and is written here"},
        {"resets: [{@register: SIZE}]\n", "the condition needs a value, or `any: true`"},
        {"counters: [{name: c, register: LO, register-high: @BELL}]\n", "BELL is write-only and is read here"},
        {"counters: [{name: c, register: LO, register-high: @WIDE}]\n", "a counter has at most 64 bits"},

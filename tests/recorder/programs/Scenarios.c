@@ -9,6 +9,7 @@
 #endif
 #include "recorder/tapeback.h"
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -186,10 +187,21 @@ static int threads(unsigned count, unsigned rounds) {
 }
 
 /* One thread waits for what another one does later. */
+static atomic_int waitsDone;
+/* The model's clock goes on only while somebody waits: the wait is then under way, and in the ring. */
+static void untilSomebodyWaits(tb_device *device) {
+  uint64_t before = 0, now = 0;
+  MUST(tb_read64(device, "bar0", 0x120, &before) == TB_OK);
+  do {
+    MUST(tb_read64(device, "bar0", 0x120, &now) == TB_OK);
+  } while (now == before);
+}
 static void *raiseLater(void *argument) {
-  usleep(20000);
+  untilSomebodyWaits(argument);
   MUST(tb_write32(argument, "bar0", 0x200, 1) == TB_OK);
-  usleep(20000);
+  while (!atomic_load(&waitsDone))
+    sched_yield();
+  untilSomebodyWaits(argument);
   MUST(tb_write32(argument, "bar0", 0x20, 0x55) == TB_OK);
   return NULL;
 }
@@ -198,6 +210,7 @@ static int waitForOther(void) {
   pthread_t id;
   MUST(pthread_create(&id, NULL, raiseLater, device) == 0);
   MUST(tb_wait_irq(device, 0, 60000000000, NULL) == TB_OK);
+  atomic_store(&waitsDone, 1);
   MUST(tb_poll(device, "bar0", 0x20, 4, 0xff, 0x55, 60000000000, NULL) == TB_OK);
   MUST(pthread_join(id, NULL) == 0);
   MUST(tb_close(device) == TB_OK);
@@ -295,13 +308,19 @@ static int forever(void) {
   }
 }
 
-/* Goes on for so many rounds whatever becomes of the recorder. */
-static int rounds(unsigned count) {
+/* Goes on for so many rounds whatever becomes of the recorder; if told so, begins when a SIGUSR1 says so. */
+static int rounds(unsigned count, unsigned waits) {
+  sigset_t go;
+  sigemptyset(&go);
+  sigaddset(&go, SIGUSR1);
+  MUST(pthread_sigmask(SIG_BLOCK, &go, NULL) == 0);
   tb_device *device = openOne(NULL);
   uint64_t iova = 0;
   MUST(tb_alloc(device, 65536, 0, &iova, NULL) == TB_OK);
   static uint8_t bytes[60000];
   fputs("running\n", stderr);
+  if (waits)
+    MUST(sigwait(&go, &(int){0}) == 0);
   for (unsigned i = 0; i < count; ++i) {
     for (unsigned k = 0; k < sizeof(bytes); ++k) /* Does not compress, is not seen twice. */
       bytes[k] = (uint8_t)((i * 2654435761u + k * 40503u) >> (k % 13));
@@ -368,7 +387,7 @@ static int countInterrupts(void) {
   tb_device *device = openOne(NULL);
   signal(SIGINT, countInterrupt);
   fputs("running\n", stderr);
-  for (int i = 0; i < 1000 && !atomic_load(&interrupts); ++i)
+  for (int i = 0; i < 6000 && !atomic_load(&interrupts); ++i)
     usleep(10000);
   usleep(300000); /* A second one would come now. */
   MUST(tb_close(device) == TB_OK);
@@ -415,6 +434,44 @@ static int stages(void) {
   return 0;
 }
 
+/* Stores through pointers of which nobody tells: three rounds in which page 3 is copied to page 9, and once
+ * nothing new is stored. The other argument: a thread that stores to page 20 all the time. */
+static atomic_bool storingOver;
+static void *storing(void *page) {
+  while (!atomic_load(&storingOver))
+    ++*(volatile unsigned *)page;
+  return NULL;
+}
+static int tracked(unsigned withThread) {
+  tb_device *device = openOne(NULL);
+  uint64_t iova = 0;
+  void *pointer = NULL;
+  MUST(tb_alloc(device, 32 * 4096, 0, &iova, &pointer) == TB_OK && pointer);
+  unsigned char *memory = pointer;
+  pthread_t thread;
+  if (withThread)
+    MUST(pthread_create(&thread, NULL, storing, memory + 20 * 4096) == 0);
+  for (int round = 0; round < 3; ++round) {
+    MUST(tb_mark(device, "round") == TB_OK);
+    if (round != 1) {
+      memset(memory + 3 * 4096, 'a' + round, 100);
+      memory[5 * 4096 + 7] = (unsigned char)(round + 1);
+    }
+    MUST(tb_write64(device, "bar0", 0x300, iova + 3 * 4096) == TB_OK);
+    MUST(tb_write64(device, "bar0", 0x308, iova + 9 * 4096) == TB_OK);
+    MUST(tb_write64(device, "bar0", 0x310, 100) == TB_OK);
+    MUST(tb_write32(device, "bar0", 0x318, 1) == TB_OK);
+    MUST(tb_check_memory(device, "copy", iova + 9 * 4096, memory + 3 * 4096, 100) == 1);
+  }
+  if (withThread) {
+    atomic_store(&storingOver, 1);
+    MUST(pthread_join(thread, NULL) == 0);
+  }
+  MUST(tb_free(device, iova) == TB_OK);
+  MUST(tb_close(device) == TB_OK);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   const char *scenario = argc > 1 ? argv[1] : "";
   unsigned first = argc > 2 ? (unsigned)atoi(argv[2]) : 0, second = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
@@ -439,7 +496,7 @@ int main(int argc, char **argv) {
   if (!strcmp(scenario, "forever"))
     return forever();
   if (!strcmp(scenario, "rounds"))
-    return rounds(first);
+    return rounds(first, second);
   if (!strcmp(scenario, "big-memory"))
     return bigMemory();
   if (!strcmp(scenario, "scribble"))
@@ -452,6 +509,8 @@ int main(int argc, char **argv) {
     return crash();
   if (!strcmp(scenario, "stages"))
     return stages();
+  if (!strcmp(scenario, "tracked"))
+    return tracked(first);
   if (!strcmp(scenario, "exit"))
     return (int)first;
   if (!strcmp(scenario, "no-target"))
