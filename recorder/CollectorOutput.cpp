@@ -49,8 +49,8 @@ void Collector::resolveLink(RingPacket &ring) {
   ring.extra.link = noLink;
   if (!linksToPacket(ring.packet.kind))
     return;
-  if (const OrdinalTable::Entry *entry = ordinals.find(sequence))
-    ring.extra.link = entry->ordinal;
+  if (std::optional<uint64_t> ordinal = ordinals.find(sequence))
+    ring.extra.link = *ordinal;
   if (ring.packet.kind == PacketKind::DmaCompletion || ring.packet.kind == PacketKind::SpanEnd)
     ordinals.erase(sequence);
 }
@@ -333,13 +333,13 @@ void Collector::seeCheck(const Item &item, uint64_t ordinal) {
   if (result.kind == Outcome::Kind::Failed)
     return; // The first one is the failure; what follows may be its consequence.
   const Packet &packet = item.ring.packet;
-  const OrdinalTable::Entry *source = nullptr;
+  std::optional<Packet> source;
   if (item.ring.extra.link != noLink)
     source = ordinals.findOrdinal(item.ring.extra.link);
   StringRef name = nameOf(item.payload);
   result.kind = Outcome::Kind::Failed;
-  result.signature = checkSignature(packet, item.ring.extra, name, source ? &source->packet : nullptr,
-                                    source ? spaceName(source->packet.space) : StringRef(),
+  result.signature = checkSignature(packet, item.ring.extra, name, source ? &*source : nullptr,
+                                    source ? spaceName(source->space) : StringRef(),
                                     deviceOf(packet).description(), placeOf(deviceOf(packet)));
   result.packet = ordinal;
   result.text = ("check '" + name + "' did not hold").str();
@@ -396,8 +396,9 @@ Expected<TapeSummary> Collector::finish(const ProgramFate &fate) {
   releaseHeld();
   std::vector<Item> pending = underway.takeAll();
   underwayBytes = 0;
-  std::sort(pending.begin(), pending.end(),
-            [](const Item &a, const Item &b) { return a.sequence < b.sequence; });
+  std::sort(pending.begin(), pending.end(), [](const Item &a, const Item &b) {
+    return std::pair(a.ring.packet.issueTime, a.sequence) < std::pair(b.ring.packet.issueTime, b.sequence);
+  });
   for (Item &item : pending)
     putPending(item);
   if (phase == Phase::Recording)
