@@ -1,5 +1,6 @@
 // tb_open, tb_close, tb_reset, and what a process can ask about itself.
 #include "recorder/client/Device.h"
+#include "recorder/client/Evidence.h"
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +14,7 @@ static unsigned unrecordedDevices; ///< Slots in use when there is no capture ta
 static pthread_mutex_t openLock = PTHREAD_MUTEX_INITIALIZER;
 
 const char *tb_error(void) {
-  return thisThread().error;
+  return hotThread.state ? hotThread.state->error : "";
 }
 const char *tb_version(void) {
   return TAPEBACK_VERSION;
@@ -204,9 +205,11 @@ static int openTarget(tb_device *device, const char *uri) {
   device->capabilities = backend->capabilities(device->target);
   device->failureNoted = false;
   device->evidenceFailed = false;
+  device->backend = backend;
   const capture::Table *table = session().table();
   const capture::Device *described =
       table ? &capture::elements<capture::Device>(table, table->devices)[device->id] : nullptr;
+  device->evidencePeriod = evidencePeriod(*device);
   int code = readSpaces(device, backend);
   if (code == TB_OK && !device->follower.attach(table, described, *device))
     code = fail(TB_E_NO_MEMORY, "out of memory");

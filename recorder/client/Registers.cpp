@@ -8,9 +8,15 @@
 using namespace tapeback;
 using namespace tapeback::client;
 
-/// One access of the target with the lock held: what tb_read* and each look of a poll have in common.
-static int accessRead(tb_device *device, const char *spaceName, uint64_t offset, uint32_t width,
-                      uint64_t *value) {
+static ring::Access accessOf(const tb_device *device, PacketKind kind, int space, uint64_t offset,
+                             uint32_t width, uint64_t value) {
+  return {offset,         value,         device->id,     uint16_t(space + 1),
+          threadNumber(), uint8_t(kind), uint8_t(width), uint8_t(Origin::Program)};
+}
+
+/// One access of the target with the lock held: what tb_read* have in common.
+static inline int accessRead(tb_device *device, const char *spaceName, uint64_t offset, uint32_t width,
+                             uint64_t *value) {
   if (int code = usable(device))
     return code;
   Locked lock(device->lock);
@@ -19,33 +25,34 @@ static int accessRead(tb_device *device, const char *spaceName, uint64_t offset,
   int space = findSpace(device, spaceName);
   if (space < 0)
     return TB_E_USAGE;
-  if (!startedSession().table()) {
+  operationBegins();
+  Session &current = startedSession();
+  tapeback_backend_failure failure;
+  if (!current.table()) {
     // This process is not recorded, and never will be.
-    operationBegins();
-    tapeback_backend_failure failure;
-    int status =
-        startedSession().backend->read(device->target, uint32_t(space), offset, width, value, &failure);
+    int status = device->backend->read(device->target, uint32_t(space), offset, width, value, &failure);
     return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
   }
-  Operation operation(device, PacketKind::RegisterRead);
-  operation.record.space = uint16_t(space + 1);
-  operation.record.address = offset;
-  operation.record.width = uint8_t(width);
-  operation.issue();
-  tapeback_backend_failure failure;
-  int status =
-      startedSession().backend->read(device->target, uint32_t(space), offset, width, value, &failure);
-  int code;
-  {
-    ring::Producer::Group group(startedSession().producer);
-    code = operation.finish(status, failure, *value);
-    if (code == TB_OK) {
-      rememberRead(device->id, operation.sequence(), *value);
-      device->follower.afterRead(*device, uint32_t(space), offset, width, *value);
-    }
+  ring::Access access = accessOf(device, PacketKind::RegisterRead, space, offset, width, 0);
+  ring::Underway underway;
+  if (recordingNow())
+    underway = current.producer.issueInPlace(access);
+  int status = device->backend->read(device->target, uint32_t(space), offset, width, value, &failure);
+  if (status != TAPEBACK_BACKEND_OK) {
+    current.producer.completeInPlace(underway, access, Completion::Failed, 0);
+    return operationFailed(device, underway.name, status, failure);
   }
-  takeEvidenceInTime(*device);
-  return code;
+  if (device->follower.followsReads()) {
+    ring::Producer::Group group(current.producer);
+    current.producer.completeInPlace(underway, access, Completion::Done, *value);
+    device->follower.afterRead(*device, uint32_t(space), offset, width, *value);
+  } else {
+    current.producer.completeInPlace(underway, access, Completion::Done, *value);
+  }
+  rememberRead(device->id, underway.name, *value);
+  if (device->evidencePeriod)
+    takeEvidenceInTime(*device);
+  return TB_OK;
 }
 
 template <typename T>
@@ -72,8 +79,8 @@ int tb_read64(tb_device *device, const char *space, uint64_t offset, uint64_t *v
   return readAs(device, space, offset, value);
 }
 
-static int accessWrite(tb_device *device, const char *spaceName, uint64_t offset, uint32_t width,
-                       uint64_t value) {
+static inline int accessWrite(tb_device *device, const char *spaceName, uint64_t offset, uint32_t width,
+                              uint64_t value) {
   if (int code = usable(device))
     return code;
   Locked lock(device->lock);
@@ -82,30 +89,32 @@ static int accessWrite(tb_device *device, const char *spaceName, uint64_t offset
   int space = findSpace(device, spaceName);
   if (space < 0)
     return TB_E_USAGE;
-  if (!startedSession().table()) {
-    operationBegins();
-    tapeback_backend_failure failure;
-    int status =
-        startedSession().backend->write(device->target, uint32_t(space), offset, width, value, &failure);
+  operationBegins();
+  Session &current = startedSession();
+  tapeback_backend_failure failure;
+  if (!current.table()) {
+    int status = device->backend->write(device->target, uint32_t(space), offset, width, value, &failure);
     return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
   }
-  Operation operation(device, PacketKind::RegisterWrite);
-  operation.record.space = uint16_t(space + 1);
-  operation.record.address = offset;
-  operation.record.width = uint8_t(width);
-  operation.record.value = value;
-  {
+  ring::Access access = accessOf(device, PacketKind::RegisterWrite, space, offset, width, value);
+  ring::Underway underway;
+  if (device->follower.followsWrites()) {
     // What the device is told to look at goes in front of the telling.
-    ring::Producer::Group group(startedSession().producer);
+    ring::Producer::Group group(current.producer);
     device->follower.beforeWrite(*device, uint32_t(space), offset, width, value);
-    operation.issue();
+    if (recordingNow())
+      underway = current.producer.issueInPlace(access);
+  } else if (recordingNow()) {
+    underway = current.producer.issueInPlace(access);
   }
-  tapeback_backend_failure failure;
-  int status =
-      startedSession().backend->write(device->target, uint32_t(space), offset, width, value, &failure);
-  int code = operation.finish(status, failure, value);
-  takeEvidenceInTime(*device);
-  return code;
+  int status = device->backend->write(device->target, uint32_t(space), offset, width, value, &failure);
+  current.producer.completeInPlace(
+      underway, access, status == TAPEBACK_BACKEND_OK ? Completion::Done : Completion::Failed, value);
+  if (status != TAPEBACK_BACKEND_OK)
+    return operationFailed(device, underway.name, status, failure);
+  if (device->evidencePeriod)
+    takeEvidenceInTime(*device);
+  return TB_OK;
 }
 
 int tb_write8(tb_device *device, const char *space, uint64_t offset, uint8_t value) {
@@ -129,11 +138,11 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
     return fail(TB_E_USAGE, "tb_poll: a width of %u bytes; there are 1, 2, 4 and 8", width);
   if (expected & ~mask)
     return fail(TB_E_USAGE, "tb_poll: expected has bits outside mask: it can never hold");
-  pthread_mutex_lock(&device->lock);
+  device->lock.lock();
   int code = usable(device);
   int space = code == TB_OK ? findSpace(device, spaceName) : -1;
   if (space < 0) {
-    pthread_mutex_unlock(&device->lock);
+    device->lock.unlock();
     return code == TB_OK ? TB_E_USAGE : code;
   }
   Operation operation(device, PacketKind::Poll);
@@ -158,8 +167,8 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
       status = backend->advance(device->target, pace.step(), &failure);
       if (status == TAPEBACK_BACKEND_OK) {
         // Others may use the device between two looks: what we wait for may be their doing.
-        pthread_mutex_unlock(&device->lock);
-        pthread_mutex_lock(&device->lock);
+        device->lock.unlock();
+        device->lock.lock();
         code = usable(device);
         if (code == TB_OK)
           continue;
@@ -181,7 +190,7 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
                         (unsigned long long)count);
     break;
   }
-  pthread_mutex_unlock(&device->lock);
+  device->lock.unlock();
   if (value)
     *value = last;
   return code;
