@@ -22,6 +22,26 @@ int noSuchSpace(const tb_device *device, const char *name) {
   return -1;
 }
 
+void chooseShortcut(tb_device &device) {
+  Shortcut chosen = Shortcut::None;
+  if (device.open.load(std::memory_order_relaxed) && !gapTable) {
+    if (!startedSession().table())
+      chosen = Shortcut::Unrecorded;
+    else if (!device.follower.followsWrites() && !device.follower.hasQueues() && !device.evidencePeriod)
+      chosen = Shortcut::Recorded;
+  }
+  device.firstSpaceMask = 0;
+  device.firstSpace = 1; // Nothing masked by 0 is 1.
+  if (device.spaces.size()) {
+    size_t length = strlen(device.spaces[0].name);
+    if (length < sizeof(uint64_t)) {
+      memcpy(&device.firstSpace, device.spaces[0].name, sizeof(uint64_t)); // Zeroes behind the name.
+      device.firstSpaceMask = length == 7 ? ~uint64_t(0) : (uint64_t(1) << (8 * (length + 1))) - 1;
+    }
+  }
+  device.shortcut.store(forked() ? Shortcut::None : chosen, std::memory_order_relaxed);
+}
+
 const Region *findRegion(const tb_device *device, uint64_t iova, uint64_t size) {
   for (const Region &region : device->regions)
     if (iova >= region.iova && iova - region.iova <= region.size &&
@@ -98,8 +118,8 @@ Operation::Operation(tb_device *device, PacketKind kind)
     : record(blankRecord(device, kind)), device(device) {}
 
 ring::Access Operation::access() const {
-  return {record.address, record.value, record.device, record.space,
-          record.thread,  record.kind,  record.width,  record.origin};
+  return ring::Access::make(PacketKind(record.kind), record.address, record.value, record.device,
+                            record.space, record.thread, record.width, Origin(record.origin));
 }
 
 /// Kinds of which a completion says no more than whether, and a value.

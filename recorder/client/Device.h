@@ -22,23 +22,33 @@ struct Region {
   uint8_t *host;
 };
 
+/// What register accesses of a device may leave out.
+enum class Shortcut : uint32_t {
+  None,       ///< Nothing.
+  Unrecorded, ///< They go to the target, and that is all: this process is not recorded.
+  Recorded,   ///< One record, and nothing around it: no description to follow, no memory to look at.
+};
+
 } // namespace tapeback::client
 
 /// The C API's handle: one per alias, reused when the alias is opened again, never freed (a late call on a
 /// closed device is refused, not undefined). `lock` is held for each access of the target, so that the order
 /// of the records is the order at the device; waits release it between their looks.
 struct tb_device {
+  std::atomic<tapeback::client::Shortcut> shortcut{tapeback::client::Shortcut::None};
+  uint16_t id = 0;
+  /// The first space's name, if it is so short, and which bytes of a word with a name in it count.
+  uint64_t firstSpace = 1, firstSpaceMask = 0;
+  const tapeback_backend *backend = nullptr;
+  tapeback_backend_target *target = nullptr;
   tapeback::client::DeviceLock lock;
   std::atomic<bool> open{false};
   bool failureNoted = false;
   bool evidenceFailed = false;
   uint64_t evidenceTaken = 0;  ///< When counters were last read by the recorder.
   uint64_t evidencePeriod = 0; ///< After how long they are again; 0: not by time.
-  uint16_t id = 0;
   uint32_t capabilities = 0;
   char alias[tapeback::capture::nameBytes] = {};
-  const tapeback_backend *backend = nullptr;
-  tapeback_backend_target *target = nullptr;
   tapeback::client::Array<tapeback::client::DeviceSpace> spaces;
   tapeback::client::Array<tapeback::client::Region> regions;
   tapeback::client::Follower follower;
@@ -52,6 +62,10 @@ inline int usable(const tb_device *device);
 inline int findSpace(const tb_device *device, const char *name);
 int notUsable(const tb_device *device);
 int noSuchSpace(const tb_device *device, const char *name);
+/// Decides on `shortcut` when one is opened, or its memory changes. Call with the lock held.
+void chooseShortcut(tb_device &device);
+/// In a child of fork().
+void endShortcuts();
 /// The region that holds all of [iova, iova + size), or null. `size` may be 0.
 const Region *findRegion(const tb_device *device, uint64_t iova, uint64_t size);
 

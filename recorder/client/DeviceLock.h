@@ -35,14 +35,25 @@ void registerThread();
 class DeviceLock {
 public:
   void lock() {
-    if (hotThread.sole) [[likely]] {
-      inside.store(1, std::memory_order_relaxed);
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-      if (!manyThreads.load(std::memory_order_relaxed)) [[likely]]
-        return;
-      leave();
-    }
-    lockMutex();
+    if (!enter())
+      lockMutex();
+  }
+  /// Takes the lock if that costs nothing. Then leave() gives it back.
+  bool enter() {
+    if (!hotThread.sole) [[unlikely]]
+      return false;
+    inside.store(1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!manyThreads.load(std::memory_order_relaxed)) [[likely]]
+      return true;
+    leave();
+    return false;
+  }
+  void leave() {
+    inside.store(0, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (manyThreads.load(std::memory_order_relaxed)) [[unlikely]]
+      ring::futexWakeAll(inside);
   }
   void unlock() {
     if (hotThread.sole && inside.load(std::memory_order_relaxed)) [[likely]]
@@ -52,12 +63,6 @@ public:
   }
 
 private:
-  void leave() {
-    inside.store(0, std::memory_order_release);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (manyThreads.load(std::memory_order_relaxed)) [[unlikely]]
-      ring::futexWakeAll(inside);
-  }
   [[gnu::cold, gnu::noinline]] void lockMutex() {
     if (!hotThread.number)
       registerThread();

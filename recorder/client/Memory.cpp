@@ -72,6 +72,7 @@ int tb_alloc(tb_device *device, size_t size, size_t alignment, uint64_t *iova, v
   if (code != TB_OK)
     return code;
   device->follower.mapped(*device, region, session().producer.captureLimit());
+  chooseShortcut(*device);
   *iova = region.iova;
   if (pointer)
     *pointer = region.host;
@@ -92,6 +93,7 @@ int tb_free(tb_device *device, uint64_t iova) {
     operation.record.length = device->regions[i].size;
     operation.issue();
     device->follower.unmapped(device->regions[i]);
+    chooseShortcut(*device);
     tapeback_backend_failure failure;
     int status = session().backend->unmap(device->target, iova, &failure);
     device->regions.erase(i);

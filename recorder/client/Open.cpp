@@ -13,6 +13,11 @@ static constinit tb_device devices[maxDevices];
 static unsigned unrecordedDevices; ///< Slots in use when there is no capture table.
 static pthread_mutex_t openLock = PTHREAD_MUTEX_INITIALIZER;
 
+void tapeback::client::endShortcuts() {
+  for (tb_device &device : devices)
+    device.shortcut.store(Shortcut::None, std::memory_order_relaxed);
+}
+
 const char *tb_error(void) {
   return hotThread.state ? hotThread.state->error : "";
 }
@@ -254,6 +259,7 @@ int tb_open(const char *name, tb_device **device) {
     return code;
   }
   slot->open.store(true, std::memory_order_release);
+  chooseShortcut(*slot);
   *device = slot;
   return TB_OK;
 }
@@ -265,6 +271,7 @@ int tb_close(tb_device *device) {
   if (int code = usable(device))
     return code;
   device->open.store(false, std::memory_order_release);
+  device->shortcut.store(Shortcut::None, std::memory_order_relaxed);
   event(blankRecord(device, PacketKind::Close));
   device->follower.closed(*device);
   session().backend->close(device->target);

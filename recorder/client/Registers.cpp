@@ -10,13 +10,91 @@ using namespace tapeback::client;
 
 static ring::Access accessOf(const tb_device *device, PacketKind kind, int space, uint64_t offset,
                              uint32_t width, uint64_t value) {
-  return {offset,         value,         device->id,     uint16_t(space + 1),
-          threadNumber(), uint8_t(kind), uint8_t(width), uint8_t(Origin::Program)};
+  return ring::Access::make(kind, offset, value, device->id, uint16_t(space + 1), threadNumber(), width,
+                            Origin::Program);
+}
+
+/// True if it is the first space's. May say no where a general look finds that it is.
+[[gnu::always_inline]] static inline bool isFirstSpace(const tb_device *device, const char *name) {
+#if defined(__x86_64__)
+  // A word at once, where it cannot leave the page: what is behind the name does not count. The compiler (and
+  // its sanitizers) need not know.
+  if ((reinterpret_cast<uintptr_t>(name) & 4095) > 4096 - sizeof(uint64_t)) [[unlikely]]
+    return false;
+  uint64_t word;
+  asm("movq %1, %0" : "=r"(word) : "m"(*reinterpret_cast<const uint8_t(*)[8]>(name)));
+  return ((word ^ device->firstSpace) & device->firstSpaceMask) == 0 && device->firstSpaceMask;
+#else
+  (void)device, (void)name;
+  return false;
+#endif
+}
+
+/// Reads have a place for it, writes have it.
+template <PacketKind kind>
+using Value = std::conditional_t<kind == PacketKind::RegisterRead, uint64_t *, uint64_t>;
+
+template <uint32_t width>
+static int access(tb_device *device, uint64_t offset, uint64_t *value, tapeback_backend_failure *failure) {
+  return device->backend->read(device->target, 0, offset, width, value, failure);
+}
+template <uint32_t width>
+static int access(tb_device *device, uint64_t offset, uint64_t value, tapeback_backend_failure *failure) {
+  return device->backend->write(device->target, 0, offset, width, value, failure);
+}
+static uint64_t valueOf(const uint64_t *value) {
+  return *value;
+}
+static uint64_t valueOf(uint64_t value) {
+  return value;
+}
+
+/// The two ends of the calls that may leave out most of what follows (Shortcut), and are most of all calls.
+/// They are entered with the lock, and leave it.
+template <PacketKind kind, uint32_t width>
+[[gnu::noinline]] static int direct(tb_device *device, uint64_t offset, Value<kind> value) {
+  tapeback_backend_failure failure;
+  int status = access<width>(device, offset, value, &failure);
+  device->lock.leave();
+  return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
+}
+
+template <PacketKind kind, uint32_t width>
+[[gnu::noinline]] static int recorded(tb_device *device, uint64_t offset, Value<kind> value) {
+  constexpr bool reads = kind == PacketKind::RegisterRead;
+  ring::Producer &producer = startedSession().producer;
+  ring::Access issued = accessOf(device, kind, 0, offset, width, reads ? 0 : valueOf(value));
+  ring::Underway underway = producer.issueInPlace(issued);
+  if (!underway.name) [[unlikely]]
+    (void)recordingNow(); // Counts it.
+  tapeback_backend_failure failure;
+  int status = access<width>(device, offset, value, &failure);
+  if (status != TAPEBACK_BACKEND_OK) [[unlikely]] {
+    producer.completeInPlace(underway, issued, Completion::Failed, 0);
+    status = operationFailed(device, underway.name, status, failure);
+  } else {
+    producer.completeInPlace(underway, issued, Completion::Done, valueOf(value));
+    if (reads)
+      rememberRead(device->id, underway.name, valueOf(value));
+  }
+  device->lock.leave();
+  return status;
+}
+
+/// What such a call may leave out; with the lock, unless nothing.
+[[gnu::always_inline]] static inline Shortcut takeShortcut(tb_device *device, const char *space) {
+  if (!device || !space || !device->lock.enter()) [[unlikely]]
+    return Shortcut::None;
+  Shortcut taken = device->shortcut.load(std::memory_order_relaxed);
+  if (taken != Shortcut::None && isFirstSpace(device, space)) [[likely]]
+    return taken;
+  device->lock.leave();
+  return Shortcut::None;
 }
 
 /// One access of the target with the lock held: what tb_read* have in common.
-static inline int accessRead(tb_device *device, const char *spaceName, uint64_t offset, uint32_t width,
-                             uint64_t *value) {
+[[gnu::noinline]] static int accessRead(tb_device *device, const char *spaceName, uint64_t offset,
+                                        uint32_t width, uint64_t *value) {
   if (int code = usable(device))
     return code;
   Locked lock(device->lock);
@@ -56,11 +134,17 @@ static inline int accessRead(tb_device *device, const char *spaceName, uint64_t 
 }
 
 template <typename T>
-static int readAs(tb_device *device, const char *space, uint64_t offset, T *value) {
+[[gnu::always_inline]] static inline int readAs(tb_device *device, const char *space, uint64_t offset,
+                                                T *value) {
   if (!value)
     return fail(TB_E_USAGE, "tb_read: value is null");
   uint64_t wide = 0;
-  int code = accessRead(device, space, offset, sizeof(T), &wide);
+  int code;
+  switch (takeShortcut(device, space)) {
+  case Shortcut::Unrecorded: code = direct<PacketKind::RegisterRead, sizeof(T)>(device, offset, &wide); break;
+  case Shortcut::Recorded: code = recorded<PacketKind::RegisterRead, sizeof(T)>(device, offset, &wide); break;
+  default: code = accessRead(device, space, offset, sizeof(T), &wide);
+  }
   if (code == TB_OK)
     *value = T(wide);
   return code;
@@ -79,8 +163,8 @@ int tb_read64(tb_device *device, const char *space, uint64_t offset, uint64_t *v
   return readAs(device, space, offset, value);
 }
 
-static inline int accessWrite(tb_device *device, const char *spaceName, uint64_t offset, uint32_t width,
-                              uint64_t value) {
+[[gnu::noinline]] static int accessWrite(tb_device *device, const char *spaceName, uint64_t offset,
+                                         uint32_t width, uint64_t value) {
   if (int code = usable(device))
     return code;
   Locked lock(device->lock);
@@ -117,17 +201,27 @@ static inline int accessWrite(tb_device *device, const char *spaceName, uint64_t
   return TB_OK;
 }
 
+template <typename T>
+[[gnu::always_inline]] static inline int writeAs(tb_device *device, const char *space, uint64_t offset,
+                                                 T value) {
+  switch (takeShortcut(device, space)) {
+  case Shortcut::Unrecorded: return direct<PacketKind::RegisterWrite, sizeof(T)>(device, offset, value);
+  case Shortcut::Recorded: return recorded<PacketKind::RegisterWrite, sizeof(T)>(device, offset, value);
+  default: return accessWrite(device, space, offset, sizeof(T), value);
+  }
+}
+
 int tb_write8(tb_device *device, const char *space, uint64_t offset, uint8_t value) {
-  return accessWrite(device, space, offset, 1, value);
+  return writeAs(device, space, offset, value);
 }
 int tb_write16(tb_device *device, const char *space, uint64_t offset, uint16_t value) {
-  return accessWrite(device, space, offset, 2, value);
+  return writeAs(device, space, offset, value);
 }
 int tb_write32(tb_device *device, const char *space, uint64_t offset, uint32_t value) {
-  return accessWrite(device, space, offset, 4, value);
+  return writeAs(device, space, offset, value);
 }
 int tb_write64(tb_device *device, const char *space, uint64_t offset, uint64_t value) {
-  return accessWrite(device, space, offset, 8, value);
+  return writeAs(device, space, offset, value);
 }
 
 int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned width, uint64_t mask,

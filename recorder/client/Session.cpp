@@ -1,5 +1,6 @@
 #include "recorder/client/Session.h"
 #include "recorder/client/Array.h"
+#include "recorder/client/Device.h"
 #include "recorder/client/Gaps.h"
 #include "recorder/ring/Fence.h"
 #include <cerrno>
@@ -92,6 +93,7 @@ int failBackend(int status, const tapeback_backend_failure &failure) {
 static void inChild() {
   isForked.store(true, std::memory_order_relaxed);
   theSession.producer.forked();
+  endShortcuts();
 }
 
 static void start() {

@@ -98,6 +98,9 @@ struct Header {
   alignas(64) std::atomic<uint32_t> collectorState;
   /// DataWanted while the collector sleeps; the producer sets it to 0 and wakes it. One word for all lanes.
   alignas(64) std::atomic<uint32_t> dataWanted;
+  /// What the collector asks of the program's next call, and when it did (CLOCK_MONOTONIC, ns).
+  std::atomic<uint32_t> requests;
+  std::atomic<uint64_t> requestTime;
 };
 static_assert(sizeof(Header) <= headerBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);

@@ -441,21 +441,26 @@ uint64_t Producer::appendTo(LaneWriter &writer, const Record &given, const void 
   return name && record.type == RecordType::Complete ? record.sequence : name;
 }
 
+static Record recordOf(const Access &access) {
+  Record record = {};
+  record.address = access.address;
+  record.value = access.value;
+  record.device = uint16_t(access.sizes >> 48);
+  record.space = uint16_t(access.what);
+  record.thread = uint16_t(access.what >> 16);
+  record.kind = uint8_t(access.kind());
+  record.width = uint8_t(access.what >> 48);
+  record.origin = access.origin;
+  return record;
+}
+
 /// Where the fast path ends: no lane of its own, or perhaps no room.
 Underway Producer::issueElsewhere(LaneWriter *own, const Access &access) {
   if (!own)
     return {};
   if (own->shared) {
-    Record issue = {};
+    Record issue = recordOf(access);
     issue.type = RecordType::Issue;
-    issue.kind = access.kind;
-    issue.width = access.width;
-    issue.address = access.address;
-    issue.value = access.value;
-    issue.device = access.device;
-    issue.thread = access.thread;
-    issue.space = access.space;
-    issue.origin = access.origin;
     return {append(issue), nullptr, nullptr};
   }
   if ((dropWhenFull && drops(*own, 1)) || !waitForSpace(*own, 1))
@@ -469,16 +474,10 @@ Underway Producer::issueElsewhere(LaneWriter *own, const Access &access) {
 }
 
 void Producer::completeElsewhere(uint64_t name, const Access &access, Completion completion, uint64_t value) {
-  Record end = {};
+  Record end = recordOf(access);
   end.type = RecordType::Complete;
-  end.kind = access.kind;
-  end.width = access.width;
-  end.address = access.address;
-  end.value = access.kind == uint8_t(PacketKind::RegisterWrite) ? access.value : value;
-  end.device = access.device;
-  end.thread = access.thread;
-  end.space = access.space;
-  end.origin = access.origin;
+  if (access.kind() != PacketKind::RegisterWrite)
+    end.value = value;
   end.completion = uint8_t(completion);
   end.sequence = name;
   append(end);

@@ -37,12 +37,29 @@ struct ThreadLane {
 [[gnu::visibility("hidden"),
   gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadLane threadLane;
 
-/// What an operation that completes in place says.
+/// What an operation that completes in place says: the slot's words, so that it is filled in without stores
+/// that the processor would have to put together again.
 struct Access {
-  uint64_t address = 0, value = 0;
-  uint16_t device = 0, space = 0, thread = 0;
-  uint8_t kind = 0, width = 0, origin = 0;
+  uint64_t address, value;
+  uint64_t sizes; ///< payloadBytes, slots, device.
+  uint64_t what;  ///< space, thread, type, kind, width, flags.
+  uint8_t origin;
+
+  static Access make(PacketKind kind, uint64_t address, uint64_t value, uint16_t device, uint16_t space,
+                     uint16_t thread, unsigned width, Origin origin) {
+    return {address, value, uint64_t(1) << 32 | uint64_t(device) << 48,
+            uint64_t(space) | uint64_t(thread) << 16 | uint64_t(RecordType::Issue) << 32 |
+                uint64_t(kind) << 40 | uint64_t(width) << 48,
+            uint8_t(origin)};
+  }
+  PacketKind kind() const { return PacketKind(uint8_t(what >> 40)); }
 };
+static_assert(offsetof(Slot, payloadBytes) == 32 && offsetof(Slot, slots) == 36 &&
+              offsetof(Slot, device) == 38 && offsetof(Slot, space) == 40 && offsetof(Slot, thread) == 42 &&
+              offsetof(Slot, type) == 44 && offsetof(Slot, kind) == 45 && offsetof(Slot, width) == 46 &&
+              offsetof(Slot, flags) == 47 && offsetof(Slot, completion) == 48 &&
+              offsetof(Slot, origin) == 49 && offsetof(Slot, hints) == 50 && offsetof(Slot, state) == 52 &&
+              __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 /// An operation that was issued, until it completes.
 struct Underway {
@@ -204,20 +221,14 @@ inline Underway Producer::issueInPlace(const Access &access) {
   slot.complete = 0;
   slot.address = access.address;
   slot.value = access.value;
-  slot.payloadBytes = 0;
-  slot.slots = 1;
-  slot.device = access.device;
-  slot.space = access.space;
-  slot.thread = access.thread;
-  slot.type = RecordType::Issue;
-  slot.kind = access.kind;
-  slot.width = access.width;
-  slot.flags = 0;
-  slot.completion = uint8_t(Completion::Pending);
-  slot.origin = access.origin;
-  slot.hints = CompletesInPlace | own->joined;
-  slot.reserved = 0;
-  slot.state.store(SlotState::Issued, std::memory_order_relaxed);
+  auto put = [&slot](size_t offset, uint64_t word) {
+    __builtin_memcpy(reinterpret_cast<char *>(&slot) + offset, &word, sizeof(word));
+  };
+  put(offsetof(Slot, payloadBytes), access.sizes);
+  put(offsetof(Slot, space), access.what);
+  put(offsetof(Slot, completion), uint64_t(Completion::Pending) | uint64_t(access.origin) << 8 |
+                                      uint64_t(uint8_t(CompletesInPlace | own->joined)) << 16 |
+                                      uint64_t(SlotState::Issued) << 32);
   uint64_t name = nameOf(own->index, own->head);
   publish(*own, 1);
   end(*own);
@@ -236,7 +247,7 @@ inline void Producer::completeInPlace(const Underway &underway, const Access &ac
   LaneWriter &own = *underway.writer;
   begin(own);
   slot.complete = stamp();
-  if (access.kind != uint8_t(PacketKind::RegisterWrite))
+  if (access.kind() != PacketKind::RegisterWrite)
     slot.value = value;
   slot.completion = uint8_t(completion);
   slot.state.store(SlotState::Completed, std::memory_order_release);
