@@ -62,7 +62,8 @@ void Collector::forgetAccessKeys() {
 /// because they make no sense.
 bool Collector::addAccessKey(const ring::SlotCopy &access) {
   Device *device = opened(access.device);
-  if (keys.full() || !device || access.space == 0 || access.space > device->spaces.size() ||
+  const bool width = access.width == 1 || access.width == 2 || access.width == 4 || access.width == 8;
+  if (keys.full() || !width || !device || access.space == 0 || access.space > device->spaces.size() ||
       !useSpace(*device, access.space))
     return false;
   AccessKeys::Row row;

@@ -115,6 +115,7 @@ Producer::Attach Producer::attachMapping(void *mapping, uint64_t bytes, const ch
     writer.slots = reinterpret_cast<Slot *>(base + layout.slotsAt(i));
     writer.mask = layout.slotsOf(i) - 1;
     writer.index = uint16_t(i);
+    writer.names = nameOf(i, 0) - 1;
     writer.shared = i == laneCount - 1;
     writer.backed = writer.shared;
     // What a process before this one left, at whatever point it ended.
@@ -132,6 +133,22 @@ Producer::Attach Producer::attachMapping(void *mapping, uint64_t bytes, const ch
   live.store(candidate->collectorState.load() == uint32_t(CollectorState::Running),
              std::memory_order_release);
   return Attach::Attached;
+}
+
+/// Any thread: what others have begun they finish.
+void Producer::stop() {
+  live.store(false, std::memory_order_seq_cst);
+  for (LaneWriter &writer : writers)
+    writer.limit.store(0, std::memory_order_seq_cst);
+}
+
+void Producer::openLimit(LaneWriter &writer) {
+  if (fences || !counterStamps || writer.shared || writer.groups || writer.dropped)
+    return;
+  uint64_t all = writer.mask + 1;
+  writer.limit.store(writer.tailSeen + all - (dropWhenFull ? all / 8 : 0), std::memory_order_seq_cst);
+  if (!recording()) // Stopped in between: either stop() was later, or we see it.
+    writer.limit.store(0, std::memory_order_relaxed);
 }
 
 void Producer::detach() {
@@ -232,6 +249,7 @@ LaneWriter *Producer::enter() {
   if (!own)
     return nullptr;
   lockShared(*own);
+  own->limit.store(0, std::memory_order_relaxed);
   if (own->groups++ == 0)
     begin(*own);
   return own;
@@ -335,7 +353,7 @@ bool Producer::drops(LaneWriter &writer, uint64_t slots) {
   // few.
   if (!roomFor(writer, slots + (writer.mask + 1) / 8)) {
     ++writer.dropped;
-    writer.limit = 0;
+    writer.limit.store(0, std::memory_order_relaxed);
     return true;
   }
   if (writer.dropped) {
@@ -400,7 +418,7 @@ uint64_t Producer::putFrame(LaneWriter &writer, const Record &record, const void
     memcpy(static_cast<void *>(&writer.slots[index + 1 + extended]), payload, bytes);
   uint64_t name = nameOf(writer.index, writer.head);
   publish(writer, size);
-  fetchAhead(writer);
+  fetchAhead(writer.slots, writer.head, writer.mask);
   end(writer);
   wakeIfWanted(writer);
   return name;
@@ -454,9 +472,9 @@ static Record recordOf(const Access &access) {
   return record;
 }
 
-/// Where the fast path ends: no lane of its own, or perhaps no room.
+/// All but the short way: no lane of its own, perhaps no room, a group, a clock or a fence that costs anyway.
 Underway Producer::issueElsewhere(LaneWriter *own, const Access &access) {
-  if (!own)
+  if (!own || !recording())
     return {};
   if (own->shared) {
     Record issue = recordOf(access);
@@ -465,22 +483,42 @@ Underway Producer::issueElsewhere(LaneWriter *own, const Access &access) {
   }
   if ((dropWhenFull && drops(*own, 1)) || !waitForSpace(*own, 1))
     return {};
-  // Up to here, frames of one slot need no further question.
-  uint64_t all = own->mask + 1;
-  own->limit = own->dropped ? 0 : own->tailSeen + all - (dropWhenFull ? all / 8 : 0);
-  if (own->head >= own->limit)
-    own->limit = own->head + 1; // A report of losses took the last of it: there is room for one.
-  return issueInPlace(access);
+  Slot &slot = own->slots[own->head & own->mask];
+  fetchAhead(own->slots, own->head, own->mask);
+  begin(*own);
+  slot.issue = stamp();
+  fillIn(slot, access, uint8_t(CompletesInPlace | own->joined));
+  publish(*own, 1);
+  end(*own);
+  wakeIfWanted(*own);
+  openLimit(*own);
+  return {own->names + own->head, &slot, own};
 }
 
-void Producer::completeElsewhere(uint64_t name, const Access &access, Completion completion, uint64_t value) {
-  Record end = recordOf(access);
-  end.type = RecordType::Complete;
+void Producer::completeElsewhere(const Underway &underway, const Access &access, Completion completion,
+                                 uint64_t value) {
+  if (!underway.name)
+    return;
+  if (!underway.slot) {
+    Record record = recordOf(access);
+    record.type = RecordType::Complete;
+    if (access.kind() != PacketKind::RegisterWrite)
+      record.value = value;
+    record.completion = uint8_t(completion);
+    record.sequence = underway.name;
+    append(record);
+    return;
+  }
+  Slot &slot = *underway.slot;
+  LaneWriter &own = *underway.writer;
+  begin(own);
+  slot.complete = stamp();
   if (access.kind() != PacketKind::RegisterWrite)
-    end.value = value;
-  end.completion = uint8_t(completion);
-  end.sequence = name;
-  append(end);
+    slot.value = value;
+  slot.completion = uint8_t(completion);
+  slot.state.store(SlotState::Completed, std::memory_order_release);
+  own.joined = own.groups ? uint8_t(Joined) : uint8_t(0); // What follows in the group follows on this.
+  end(own);
 }
 
 } // namespace tapeback::ring

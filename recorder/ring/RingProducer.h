@@ -11,14 +11,18 @@
 
 namespace tapeback::ring {
 
-/// The process's own end of a lane. What the collector sees of it is in `lane`, `slots`.
+/// The process's own end of a lane. What the collector sees of it is in `lane`, `slots`. Its thread's, but
+/// for `limit`.
 struct alignas(128) LaneWriter {
   Lane *lane = nullptr;
   Slot *slots = nullptr;
   uint64_t mask = 0; ///< Slots of the lane, less one.
   uint64_t head = 0;
+  /// Below this position a frame of one slot may begin without a question: there is room, nothing to report,
+  /// no group, stamps are the counter's, and no fence is needed. stop() sets it to 0 from any thread.
+  std::atomic<uint64_t> limit{0};
+  uint64_t names = 0;    ///< Of a frame, less its position.
   uint64_t tailSeen = 0; ///< The collector's position when last looked at: it only grows.
-  uint64_t limit = 0;    ///< Where to look again: at or beyond this position a frame may not begin unasked.
   uint64_t dropped = 0;
   uint32_t groups = 0; ///< Open ones.
   uint16_t index = 0;
@@ -127,15 +131,16 @@ public:
   /// CLOCK_MONOTONIC in nanoseconds: the tape's clock 0.
   static uint64_t now();
   /// What records are stamped with.
-  uint64_t stamp() const {
-#if defined(__x86_64__)
-    if (counterStamps) [[likely]]
-      return __rdtsc();
-#endif
-    return now();
-  }
+  uint64_t stamp() const { return counterStamps ? counter() : now(); }
 
 private:
+  static uint64_t counter() {
+#if defined(__x86_64__)
+    return __rdtsc();
+#else
+    return 0; // Nobody chooses it.
+#endif
+  }
   LaneWriter *writer() { return threadLane.attachment == attachment ? threadLane.writer : claim(); }
   LaneWriter *claim();
   bool back(LaneWriter &writer);
@@ -146,7 +151,7 @@ private:
 
   /// A stamp will be taken, and what it stands on published.
   void begin(LaneWriter &writer) const {
-    if (fences) [[unlikely]]
+    if (fences)
       writer.lane->busy.exchange(1, std::memory_order_seq_cst);
     else
       writer.lane->busy.store(1, std::memory_order_relaxed);
@@ -160,7 +165,7 @@ private:
   void publish(LaneWriter &writer, uint64_t slots) const {
     writer.head += slots;
     writer.joined = writer.groups ? uint8_t(Joined) : uint8_t(0);
-    if (fences) [[unlikely]]
+    if (fences)
       writer.lane->head.exchange(writer.head, std::memory_order_seq_cst);
     else
       writer.lane->head.store(writer.head, std::memory_order_release);
@@ -179,8 +184,11 @@ private:
                     uint64_t total);
   uint64_t appendTo(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes);
   Underway issueElsewhere(LaneWriter *writer, const Access &access);
-  void completeElsewhere(uint64_t name, const Access &access, Completion completion, uint64_t value);
-  void stop() { live.store(false, std::memory_order_release); }
+  void completeElsewhere(const Underway &underway, const Access &access, Completion completion,
+                         uint64_t value);
+  /// Lets the lane's thread take the short way as far as there is room.
+  void openLimit(LaneWriter &writer);
+  void stop();
 
   Header *header = nullptr;
   const capture::Table *table = nullptr;
@@ -197,9 +205,9 @@ private:
 
 /// Asks for the lines that the next records but some will be written to: the collector had them last, and a
 /// line takes as long from core to core as ten records. (The compiler's built-in does not emit this one.)
-inline void fetchAhead(const LaneWriter &writer) {
+inline void fetchAhead(const Slot *slots, uint64_t head, uint64_t mask) {
   constexpr uint64_t aheadSlots = 48;
-  const Slot *at = &writer.slots[(writer.head + aheadSlots) & writer.mask];
+  const Slot *at = &slots[(head + aheadSlots) & mask];
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*at));
 #else
@@ -207,17 +215,8 @@ inline void fetchAhead(const LaneWriter &writer) {
 #endif
 }
 
-inline Underway Producer::issueInPlace(const Access &access) {
-  if (!recording())
-    return {};
-  LaneWriter *own = writer();
-  // A lane of its own, with room for the next frame.
-  if (!own || own->head >= own->limit) [[unlikely]]
-    return issueElsewhere(own, access);
-  Slot &slot = own->slots[own->head & own->mask];
-  fetchAhead(*own);
-  begin(*own);
-  slot.issue = stamp();
+/// Everything of a slot that an issue tells, but the stamp.
+inline void fillIn(Slot &slot, const Access &access, uint8_t hints) {
   slot.complete = 0;
   slot.address = access.address;
   slot.value = access.value;
@@ -227,32 +226,47 @@ inline Underway Producer::issueInPlace(const Access &access) {
   put(offsetof(Slot, payloadBytes), access.sizes);
   put(offsetof(Slot, space), access.what);
   put(offsetof(Slot, completion), uint64_t(Completion::Pending) | uint64_t(access.origin) << 8 |
-                                      uint64_t(uint8_t(CompletesInPlace | own->joined)) << 16 |
-                                      uint64_t(SlotState::Issued) << 32);
-  uint64_t name = nameOf(own->index, own->head);
-  publish(*own, 1);
-  end(*own);
+                                      uint64_t(hints) << 16 | uint64_t(SlotState::Issued) << 32);
+}
+
+inline Underway Producer::issueInPlace(const Access &access) {
+  LaneWriter *own = writer();
+  uint64_t head;
+  if (!own || (head = own->head) >= own->limit.load(std::memory_order_relaxed)) [[unlikely]]
+    return issueElsewhere(own, access);
+  Slot &slot = own->slots[head & own->mask];
+  Lane &lane = *own->lane;
+  fetchAhead(own->slots, head, own->mask);
+  lane.busy.store(BusyStamping, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  slot.issue = counter();
+  fillIn(slot, access, CompletesInPlace);
+  own->head = ++head;
+  lane.head.store(head, std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  lane.busy.store(BusyNot, std::memory_order_release);
   wakeIfWanted(*own);
-  return {name, &slot, own};
+  return {own->names + head, &slot, own};
 }
 
 inline void Producer::completeInPlace(const Underway &underway, const Access &access, Completion completion,
                                       uint64_t value) {
-  if (!underway.slot) [[unlikely]] {
-    if (underway.name)
-      completeElsewhere(underway.name, access, completion, value);
+  LaneWriter *own = underway.writer;
+  if (!own || own->limit.load(std::memory_order_relaxed) == 0) [[unlikely]] {
+    completeElsewhere(underway, access, completion, value);
     return;
   }
   Slot &slot = *underway.slot;
-  LaneWriter &own = *underway.writer;
-  begin(own);
-  slot.complete = stamp();
+  Lane &lane = *own->lane;
+  lane.busy.store(BusyStamping, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  slot.complete = counter();
   if (access.kind() != PacketKind::RegisterWrite)
     slot.value = value;
   slot.completion = uint8_t(completion);
   slot.state.store(SlotState::Completed, std::memory_order_release);
-  own.joined = own.groups ? uint8_t(Joined) : uint8_t(0); // What follows in the group follows on this.
-  end(own);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  lane.busy.store(BusyNot, std::memory_order_release);
 }
 
 } // namespace tapeback::ring
