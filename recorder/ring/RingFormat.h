@@ -282,7 +282,7 @@ struct Layout {
   uint64_t slotsOf(unsigned lane) const { return lane == 0 ? firstLaneSlots : laneSlots; }
   uint64_t slotsAt(unsigned lane) const { return laneOffset(dataOffset, firstLaneSlots, laneSlots, lane); }
 };
-/// False: no ring of this version. (In RingProducer.cpp.)
+/// False: no ring of this version. (In RingAttach.cpp.)
 bool readLayout(const Header &header, uint64_t bytes, Layout &layout);
 
 } // namespace tapeback::ring

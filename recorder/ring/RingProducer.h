@@ -11,6 +11,14 @@
 
 namespace tapeback::ring {
 
+/// How frames and completions are made visible to the collector (see "Memory order" in RingFormat.h). A test
+/// builds one that does it wrong, to see that it is noticed.
+#ifdef TAPEBACK_RING_MUTANT
+constexpr std::memory_order publishOrder = std::memory_order_relaxed;
+#else
+constexpr std::memory_order publishOrder = std::memory_order_release;
+#endif
+
 /// The process's own end of a lane. What the collector sees of it is in `lane`, `slots`. Its thread's, but
 /// for `limit`.
 struct alignas(128) LaneWriter {
@@ -159,7 +167,7 @@ private:
   }
   static void end(LaneWriter &writer) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    writer.lane->busy.store(writer.groups != 0, std::memory_order_release);
+    writer.lane->busy.store(writer.groups != 0, publishOrder);
   }
   /// Makes [head, head + slots) the collector's. Between begin() and end().
   void publish(LaneWriter &writer, uint64_t slots) const {
@@ -168,7 +176,7 @@ private:
     if (fences)
       writer.lane->head.exchange(writer.head, std::memory_order_seq_cst);
     else
-      writer.lane->head.store(writer.head, std::memory_order_release);
+      writer.lane->head.store(writer.head, publishOrder);
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   void wakeIfWanted(LaneWriter &writer) {
@@ -242,9 +250,9 @@ inline Underway Producer::issueInPlace(const Access &access) {
   slot.issue = counter();
   fillIn(slot, access, CompletesInPlace);
   own->head = ++head;
-  lane.head.store(head, std::memory_order_release);
+  lane.head.store(head, publishOrder);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  lane.busy.store(BusyNot, std::memory_order_release);
+  lane.busy.store(BusyNot, publishOrder);
   wakeIfWanted(*own);
   return {own->names + head, &slot, own};
 }
@@ -264,9 +272,9 @@ inline void Producer::completeInPlace(const Underway &underway, const Access &ac
   if (access.kind() != PacketKind::RegisterWrite)
     slot.value = value;
   slot.completion = uint8_t(completion);
-  slot.state.store(SlotState::Completed, std::memory_order_release);
+  slot.state.store(SlotState::Completed, publishOrder);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  lane.busy.store(BusyNot, std::memory_order_release);
+  lane.busy.store(BusyNot, publishOrder);
 }
 
 } // namespace tapeback::ring
