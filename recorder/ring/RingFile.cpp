@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <optional>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
@@ -102,6 +103,11 @@ Error RingFile::map(ArrayRef<uint8_t> table, const RingOptions &options) {
       std::clamp<uint32_t>(options.chunkBytes, minChunkBytes,
                            uint32_t(std::min<uint64_t>(maxChunkBytes, layout.laneSlots * slotBytes / 4))) &
       ~(slotBytes - 1);
+  // A limit on the size of files is meant for other files; with fewer lanes we keep it.
+  struct rlimit most;
+  if (fd >= 0 && getrlimit(RLIMIT_FSIZE, &most) == 0)
+    while (layout.laneCount > 2 && layout.slotsAt(layout.laneCount) > most.rlim_cur)
+      --layout.laneCount;
   size = layout.slotsAt(layout.laneCount);
   if (fd >= 0) {
     // The first lane and the shared one are allocated now: a full /dev/shm must not become a SIGBUS in the
