@@ -7,15 +7,16 @@
 namespace tapeback {
 
 size_t EncodedColumn::bytes() const {
+  const size_t rows = planes ? planes->size() : residuals.size();
   switch (encoding) {
   case Encoding::Constant: return 8;
-  case Encoding::DeltaPlanes: return 8 + 1 + size_t(std::popcount(mask)) * residuals.size();
+  case Encoding::DeltaPlanes: return 8 + 1 + size_t(std::popcount(mask)) * rows;
   case Encoding::Planes:
   case Encoding::KeyXor:
   case Encoding::KeyDelta:
   case Encoding::AfterIssue: break;
   }
-  return 1 + size_t(std::popcount(mask)) * residuals.size();
+  return 1 + size_t(std::popcount(mask)) * rows;
 }
 
 // Simple loops over restrict pointers: both compilers turn them into vector code.
@@ -37,9 +38,40 @@ void EncodedColumn::write(uint8_t *out) const {
   for (unsigned plane = 0; plane < 8; ++plane) {
     if (!(mask >> plane & 1))
       continue;
+    if (planes) {
+      std::memcpy(out, planes->plane(plane), planes->size());
+      out += planes->size();
+      continue;
+    }
     writePlane(residuals.data(), residuals.size(), plane, out);
     out += residuals.size();
   }
+}
+
+void PlaneSet::clear(size_t mostRows) {
+  rows = 0;
+  planesUsed = 0;
+  if (mostRows <= stride)
+    return;
+  stride = mostRows;
+  memory.reset(new uint8_t[8 * stride]);
+}
+
+void PlaneSet::add(llvm::ArrayRef<uint64_t> values, uint64_t orOfAll) {
+  const uint8_t needed = planeMask(orOfAll);
+  for (unsigned plane = 0; plane < 8; ++plane) {
+    const auto bit = static_cast<uint8_t>(1u << plane);
+    uint8_t *out = memory.get() + plane * stride;
+    if (needed & bit) {
+      if (!(planesUsed & bit))
+        std::memset(out, 0, rows);
+      writePlane(values.data(), values.size(), plane, out + rows);
+    } else if (planesUsed & bit) {
+      std::memset(out + rows, 0, values.size());
+    }
+  }
+  planesUsed |= needed;
+  rows += values.size();
 }
 
 uint8_t planeMask(uint64_t orOfAll) {

@@ -6,6 +6,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace tapeback {
@@ -27,21 +28,39 @@ constexpr uint64_t unzigzag(uint64_t code) {
   return (code >> 1) ^ (0 - (code & 1));
 }
 
-/// One column ready to be written: `residuals` are the numbers whose planes are stored. Refers to its owner's
-/// memory.
+/// The mask of planes that a set of numbers needs, from the OR of all of them.
+uint8_t planeMask(uint64_t orOfAll);
+
+/// The planes of a column that is made piece by piece, so that its numbers need not be kept: a plane begins
+/// when a row first needs it. Reused from block to block.
+class PlaneSet {
+public:
+  void clear(size_t mostRows);
+  /// More rows; `orOfAll` is theirs.
+  void add(llvm::ArrayRef<uint64_t> values, uint64_t orOfAll);
+  uint8_t mask() const { return planesUsed; }
+  size_t size() const { return rows; }
+  const uint8_t *plane(unsigned n) const { return memory.get() + n * stride; }
+
+private:
+  std::unique_ptr<uint8_t[]> memory; ///< Eight planes of `stride` bytes, uninitialised where unused.
+  size_t stride = 0, rows = 0;
+  uint8_t planesUsed = 0;
+};
+
+/// One column ready to be written: `residuals` are the numbers whose planes are stored, unless the planes are
+/// made already. Refers to its owner's memory.
 struct EncodedColumn {
   uint16_t field = 0;
   Encoding encoding = Encoding::Constant;
   uint64_t base = 0; ///< Constant: the value; DeltaPlanes: the base.
   uint8_t mask = 0;  ///< Which planes are there.
   llvm::ArrayRef<uint64_t> residuals;
+  const PlaneSet *planes = nullptr;
 
   size_t bytes() const;
   void write(uint8_t *out) const; ///< Exactly bytes() bytes.
 };
-
-/// The mask of planes that a set of numbers needs, from the OR of all of them.
-uint8_t planeMask(uint64_t orOfAll);
 
 /// The smaller of Constant, Planes and DeltaPlanes. `scratch` holds the residuals of DeltaPlanes and must
 /// live as long as the result.

@@ -1,5 +1,5 @@
 // Packets to and from the raw bytes of a Packets block. SPEC.md, "Packets", has the columns. Internal to
-// format/.
+// format/, and used by the recorder's flight history, which keeps packets in memory in the same form.
 //
 // A block's packets are first sorted into few distinct *keys* (everything of a packet but its times and
 // value, and its address where addresses repeat); a packet is then a key number, time differences, and how

@@ -16,20 +16,22 @@ namespace {
 static_assert(offsetof(Packet, device) == 36 && offsetof(Packet, thread) == 38 &&
               offsetof(Packet, space) == 40 && offsetof(Packet, flags) == 47);
 
+/// A packet but its times and its value.
 struct Key {
   uint64_t address = 0;
   uint64_t shape = 0; ///< space … flags.
-  uint32_t who = 0;   ///< device and thread.
-  bool operator==(const Key &) const = default;
+  uint64_t who = 0;   ///< device and thread.
 };
 
-inline Key keyOf(const Packet &packet, bool withAddress) {
-  Key key;
-  const auto *bytes = reinterpret_cast<const uint8_t *>(&packet);
-  key.address = withAddress ? packet.address : 0;
-  std::memcpy(&key.who, bytes + offsetof(Packet, device), 4);
-  std::memcpy(&key.shape, bytes + offsetof(Packet, space), 8);
-  return key;
+inline uint64_t shapeOf(const Packet &packet) {
+  uint64_t shape;
+  std::memcpy(&shape, reinterpret_cast<const uint8_t *>(&packet) + offsetof(Packet, space), 8);
+  return shape;
+}
+inline uint32_t whoOf(const Packet &packet) {
+  uint32_t who;
+  std::memcpy(&who, reinterpret_cast<const uint8_t *>(&packet) + offsetof(Packet, device), 4);
+  return who;
 }
 
 /// Numbers keys in order of first use. Open addressing; grows with the keys, so that common blocks stay in
@@ -37,46 +39,73 @@ inline Key keyOf(const Packet &packet, bool withAddress) {
 class KeyTable {
 public:
   void clear() {
-    rows.clear();
+    rows.assign(1, Key());
     slots.assign(slots.empty() ? 1024 : std::min<size_t>(slots.size(), 1024), 0);
   }
-  size_t size() const { return rows.size(); }
-  const Key &operator[](size_t row) const { return rows[row]; }
+  size_t size() const { return rows.size() - 1; }
+  const Key &operator[](size_t row) const { return rows[row + 1]; }
 
-  uint32_t find(const Key &key) {
-    for (size_t slot = hash(key) & (slots.size() - 1);; slot = (slot + 1) & (slots.size() - 1)) {
-      const uint32_t row = slots[slot];
-      if (row == 0)
-        return insert(key, slot);
-      if (rows[row - 1] == key)
-        return row - 1;
+  /// Numbers keys of packets until there is a new one, which it numbers too; returns how many it did. The
+  /// loop keeps to registers, and no packet waits for the one before.
+  template <bool withAddress>
+  size_t number(llvm::ArrayRef<Packet> packets, uint32_t *numbers) {
+    const uint32_t *slot = slots.data();
+    const uint64_t mask = slots.size() - 1;
+    const Key *known = rows.data();
+    for (size_t i = 0; i < packets.size(); ++i) {
+      const uint64_t address = withAddress ? packets[i].address : 0;
+      const uint64_t shape = shapeOf(packets[i]), who = whoOf(packets[i]);
+      const uint32_t likely = slot[hash(address, shape, who) & mask];
+      const Key &key = known[likely];
+      if (LLVM_LIKELY(likely != 0 &&
+                      ((key.address ^ address) | (key.shape ^ shape) | (key.who ^ who)) == 0)) {
+        numbers[i] = likely - 1;
+        continue;
+      }
+      const size_t before = rows.size();
+      numbers[i] = search(address, shape, who);
+      if (rows.size() != before)
+        return i + 1;
     }
+    return packets.size();
   }
 
 private:
-  static size_t hash(const Key &key) {
-    uint64_t h = key.address * 0x9e3779b97f4a7c15u;
-    h ^= (key.shape ^ (uint64_t(key.who) << 20)) * 0xd6e8feb86659fd93u;
+  LLVM_ATTRIBUTE_NOINLINE uint32_t search(uint64_t address, uint64_t shape, uint64_t who) {
+    for (size_t slot = hash(address, shape, who);; ++slot) {
+      slot &= slots.size() - 1;
+      const uint32_t row = slots[slot];
+      if (row == 0)
+        return insert({address, shape, who}, slot);
+      const Key &key = rows[row];
+      if (key.address == address && key.shape == shape && key.who == who)
+        return row - 1;
+    }
+  }
+  static size_t hash(uint64_t address, uint64_t shape, uint64_t who) {
+    uint64_t h = address * 0x9e3779b97f4a7c15u;
+    h ^= (shape ^ (who << 20)) * 0xd6e8feb86659fd93u;
     return h ^ (h >> 32);
   }
   uint32_t insert(const Key &key, size_t slot) {
+    const auto row = static_cast<uint32_t>(rows.size());
     rows.push_back(key);
-    slots[slot] = static_cast<uint32_t>(rows.size());
+    slots[slot] = row;
     if (rows.size() * 2 > slots.size())
       grow();
-    return static_cast<uint32_t>(rows.size() - 1);
+    return row - 1;
   }
   void grow() {
     slots.assign(slots.size() * 4, 0);
-    for (size_t row = 0; row < rows.size(); ++row) {
-      size_t slot = hash(rows[row]) & (slots.size() - 1);
+    for (size_t row = 1; row < rows.size(); ++row) {
+      size_t slot = hash(rows[row].address, rows[row].shape, rows[row].who) & (slots.size() - 1);
       while (slots[slot] != 0)
         slot = (slot + 1) & (slots.size() - 1);
-      slots[slot] = static_cast<uint32_t>(row + 1);
+      slots[slot] = static_cast<uint32_t>(row);
     }
   }
-  std::vector<Key> rows;
-  std::vector<uint32_t> slots; ///< Row + 1; 0 is free.
+  std::vector<Key> rows{1};    ///< The first is nobody's, so that a slot that is free has a row, too.
+  std::vector<uint32_t> slots; ///< 0 is free, otherwise 1 + the key's number, which is its place in `rows`.
 };
 
 /// Numbers payload ids in order of first use.
@@ -103,6 +132,8 @@ private:
   std::vector<uint32_t> slots;
 };
 
+constexpr size_t pieceRows = 512;
+
 unsigned bytesIn(uint64_t number) {
   return (71 - static_cast<unsigned>(std::countl_zero(number | 1))) / 8;
 }
@@ -114,12 +145,17 @@ struct PacketEncoder::State {
   PayloadTable payloads;
   WordBuffer buffer;
   std::vector<EncodedColumn> columns;
-  std::vector<uint64_t> keys, issue, complete, value, address; ///< One row a packet.
-  std::vector<uint64_t> last, firstAddress, firstValue;        ///< One row a key.
-  std::vector<uint32_t> successor;                             ///< Key that followed it last.
-  std::vector<std::vector<uint64_t>> spare;                    ///< For small columns; kept between blocks.
+  // Rows of packets are made in pieces that stay in the first-level cache: keys, then residuals, then planes.
+  std::vector<uint32_t> keys;
+  PlaneSet issue, complete, key, value, address;
+  std::vector<uint64_t> firstAddress, firstValue, lastAddress, lastValue; ///< One row a key.
+  uint64_t piece[pieceRows], otherPiece[pieceRows];
+  std::vector<std::vector<uint64_t>> spare; ///< For small columns; kept between blocks.
   size_t spareUsed = 0;
-  bool withAddress = true;
+  bool withAddress = true, addressDecided = false, valueIsDelta = false;
+  uint64_t previousIssue = 0;
+  uint32_t previousKey = 0;
+  uint64_t keyOr = 0, keyStepOr = 0;
   uint32_t extraCount = 0;
 
   std::vector<uint64_t> &scratch(size_t rows) {
@@ -129,13 +165,18 @@ struct PacketEncoder::State {
     return spare[spareUsed++];
   }
 
-  bool numberKeys(llvm::ArrayRef<Packet> packets);
-  static bool addressesStride(llvm::ArrayRef<Packet> packets, KeyTable &table);
   void encodePackets(llvm::ArrayRef<Packet> packets);
-  void encodeTimes(llvm::ArrayRef<Packet> packets);
+  bool encodeRows(llvm::ArrayRef<Packet> packets);
+  void start(size_t packets);
+  bool numberKeys(llvm::ArrayRef<Packet> packets, size_t end);
+  static bool addressesStride(llvm::ArrayRef<Packet> packets);
   bool deltaIsBetter(llvm::ArrayRef<Packet> packets);
-  void encodeKeyed(llvm::ArrayRef<Packet> packets, PacketField field, uint64_t Packet::*member, bool delta,
-                   llvm::ArrayRef<uint64_t> first, std::vector<uint64_t> &residuals);
+  void addTimes(llvm::ArrayRef<Packet> packets);
+  void addKeys(llvm::ArrayRef<uint32_t> numbers);
+  template <bool isDelta>
+  void addKeyed(llvm::ArrayRef<Packet> packets, const uint32_t *numbers, uint64_t Packet::*member,
+                std::vector<uint64_t> &last, PlaneSet &planes);
+  void finishKeys();
   void encodeKeys();
   void encodeExtras(const PacketBatch &batch);
   void encodeWindows(llvm::ArrayRef<WindowEnd> windows);
@@ -155,84 +196,100 @@ PacketEncoder::~PacketEncoder() = default;
 
 // With many keys it pays to look whether addresses walk (a ring, a buffer being filled): then the address
 // belongs in a column of its own, where the steps are all alike.
-bool PacketEncoder::State::addressesStride(llvm::ArrayRef<Packet> packets, KeyTable &table) {
+bool PacketEncoder::State::addressesStride(llvm::ArrayRef<Packet> packets) {
   packets = packets.take_front(4096);
-  table.clear();
-  std::vector<std::pair<uint64_t, uint64_t>> lastAndStep;
+  KeyTable shapes;
+  shapes.clear();
+  std::vector<uint32_t> numbers(packets.size());
+  for (size_t done = 0; done < packets.size();)
+    done += shapes.number<false>(packets.drop_front(done), numbers.data() + done);
+  struct Walk {
+    uint64_t last, step;
+    bool begun;
+  };
+  std::vector<Walk> walks(shapes.size());
   size_t alike = 0;
-  for (const Packet &packet : packets) {
-    const uint32_t key = table.find(keyOf(packet, false));
-    if (key == lastAndStep.size())
-      lastAndStep.emplace_back(packet.address, 0);
-    auto &[last, step] = lastAndStep[key];
-    const uint64_t now = packet.address - last;
-    alike += now == step || now == 0;
-    last = packet.address;
-    step = now;
+  for (size_t i = 0; i < packets.size(); ++i) {
+    Walk &walk = walks[numbers[i]];
+    const uint64_t step = walk.begun ? packets[i].address - walk.last : 0;
+    alike += step == walk.step || step == 0;
+    walk = {packets[i].address, step, true};
   }
   return alike * 2 > packets.size();
 }
 
-// False if addresses turned out not to belong in the keys.
-bool PacketEncoder::State::numberKeys(llvm::ArrayRef<Packet> packets) {
-  constexpr size_t few = 256;
+void PacketEncoder::State::start(size_t packets) {
   table.clear();
-  firstAddress.clear();
-  firstValue.clear();
-  successor.clear();
-  keys.resize(packets.size());
-  bool decided = !withAddress;
-  uint32_t previous = 0;
-  for (size_t i = 0; i < packets.size(); ++i) {
-    const Packet &packet = packets[i];
-    const Key key = keyOf(packet, withAddress);
-    uint32_t row = i == 0 ? 0 : successor[previous];
-    if (i == 0 || !(table[row] == key)) {
-      row = table.find(key);
-      if (row == successor.size()) {
-        firstAddress.push_back(packet.address);
-        firstValue.push_back(packet.value);
-        successor.push_back(row);
-        if (!decided && row >= few) {
-          KeyTable sample;
-          if (addressesStride(packets, sample))
-            return false;
-          decided = true;
-        }
-        // Hardly an address twice: keys would be the packets over again.
-        if (withAddress && row >= few && size_t(row) * 2 > i + 2 * few)
-          return false;
-      }
-      successor[previous] = row;
+  keys.clear();
+  keys.reserve(packets);
+  for (std::vector<uint64_t> *row : {&firstAddress, &firstValue, &lastAddress, &lastValue})
+    row->clear();
+  for (PlaneSet *planes : {&issue, &complete, &key, &value, &address})
+    planes->clear(packets);
+  addressDecided = !withAddress;
+  keyOr = keyStepOr = 0;
+}
+
+// Numbers the keys of the packets up to `end`. False if addresses turned out not to belong in the keys.
+bool PacketEncoder::State::numberKeys(llvm::ArrayRef<Packet> packets, size_t end) {
+  constexpr size_t few = 256;
+  size_t done = keys.size();
+  keys.resize(end);
+  while (done < end) {
+    const llvm::ArrayRef<Packet> rest = packets.slice(done, end - done);
+    done += withAddress ? table.number<true>(rest, keys.data() + done)
+                        : table.number<false>(rest, keys.data() + done);
+    const uint32_t row = keys[done - 1];
+    if (row < firstValue.size())
+      continue; // The end, without a new key.
+    const Packet &packet = packets[done - 1];
+    for (std::vector<uint64_t> *addresses : {&firstAddress, &lastAddress})
+      addresses->push_back(packet.address);
+    for (std::vector<uint64_t> *values : {&firstValue, &lastValue})
+      values->push_back(packet.value);
+    if (!addressDecided && row >= few) {
+      if (addressesStride(packets))
+        return false;
+      addressDecided = true;
     }
-    keys[i] = row;
-    previous = row;
+    // Hardly an address twice: keys would be the packets over again.
+    if (withAddress && row >= few && size_t(row) * 2 > done - 1 + 2 * few)
+      return false;
   }
   return true;
 }
 
-void PacketEncoder::State::encodeTimes(llvm::ArrayRef<Packet> packets) {
-  const size_t count = packets.size();
+void PacketEncoder::State::addTimes(llvm::ArrayRef<Packet> packets) {
   constexpr auto pending = static_cast<uint8_t>(Completion::Pending);
-  issue.resize(count);
-  complete.resize(count);
-  const uint64_t first = packets.empty() ? 0 : packets.front().issueTime;
-  uint64_t previous = first, orIssue = 0, orComplete = 0;
-  for (size_t i = 0; i < count; ++i) {
+  uint64_t previous = previousIssue, orIssue = 0, orComplete = 0;
+  for (size_t i = 0; i < packets.size(); ++i) {
     const Packet &packet = packets[i];
     const uint64_t step = zigzag(packet.issueTime - previous);
     const uint64_t base = static_cast<uint8_t>(packet.completion) == pending ? 0 : packet.issueTime;
     const uint64_t span = zigzag(packet.completeTime - base);
     previous = packet.issueTime;
-    issue[i] = step;
-    complete[i] = span;
+    piece[i] = step;
+    otherPiece[i] = span;
     orIssue |= step;
     orComplete |= span;
   }
-  columns.push_back(
-      {uint16_t(PacketField::IssueTime), Encoding::DeltaPlanes, first, planeMask(orIssue), issue});
-  columns.push_back(
-      {uint16_t(PacketField::CompleteTime), Encoding::AfterIssue, 0, planeMask(orComplete), complete});
+  previousIssue = previous;
+  issue.add({piece, packets.size()}, orIssue);
+  complete.add({otherPiece, packets.size()}, orComplete);
+}
+
+void PacketEncoder::State::addKeys(llvm::ArrayRef<uint32_t> numbers) {
+  uint64_t orHere = 0, orStep = 0, previous = previousKey;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    piece[i] = numbers[i];
+    orHere |= numbers[i];
+    orStep |= zigzag(numbers[i] - previous);
+    previous = numbers[i];
+  }
+  previousKey = static_cast<uint32_t>(previous);
+  keyOr |= orHere;
+  keyStepOr |= orStep;
+  key.add({piece, numbers.size()}, orHere);
 }
 
 // Looks at a sample: counters and ring indices have steps that repeat, status and data registers have bits
@@ -241,7 +298,6 @@ bool PacketEncoder::State::deltaIsBetter(llvm::ArrayRef<Packet> packets) {
   struct Seen {
     uint64_t value, bits, step;
   };
-  packets = packets.take_front(2048);
   std::vector<Seen> seen(table.size());
   for (size_t row = 0; row < seen.size(); ++row)
     seen[row] = {firstValue[row], 0, 0};
@@ -256,22 +312,18 @@ bool PacketEncoder::State::deltaIsBetter(llvm::ArrayRef<Packet> packets) {
   return deltaCost < xorCost;
 }
 
-void PacketEncoder::State::encodeKeyed(llvm::ArrayRef<Packet> packets, PacketField field,
-                                       uint64_t Packet::*member, bool delta, llvm::ArrayRef<uint64_t> first,
-                                       std::vector<uint64_t> &residuals) {
-  last.assign(first.begin(), first.end());
-  residuals.resize(packets.size());
-  uint64_t orOfAll = 0;
+template <bool isDelta>
+void PacketEncoder::State::addKeyed(llvm::ArrayRef<Packet> packets, const uint32_t *numbers,
+                                    uint64_t Packet::*member, std::vector<uint64_t> &last, PlaneSet &planes) {
+  uint64_t orOfAll = 0, *before = last.data();
   for (size_t i = 0; i < packets.size(); ++i) {
     const uint64_t now = packets[i].*member;
-    uint64_t &before = last[keys[i]];
-    const uint64_t residual = delta ? zigzag(now - before) : now ^ before;
-    before = now;
-    residuals[i] = residual;
+    const uint64_t residual = isDelta ? zigzag(now - before[numbers[i]]) : now ^ before[numbers[i]];
+    before[numbers[i]] = now;
+    piece[i] = residual;
     orOfAll |= residual;
   }
-  columns.push_back(
-      {uint16_t(field), delta ? Encoding::KeyDelta : Encoding::KeyXor, 0, planeMask(orOfAll), residuals});
+  planes.add({piece, packets.size()}, orOfAll);
 }
 
 void PacketEncoder::State::encodeKeys() {
@@ -297,17 +349,60 @@ void PacketEncoder::State::encodeKeys() {
   addColumn(PacketField::KeyFlags, rows, shapeByte(7));
 }
 
+bool PacketEncoder::State::encodeRows(llvm::ArrayRef<Packet> packets) {
+  constexpr size_t sample = 2048;
+  start(packets.size());
+  previousIssue = packets.empty() ? 0 : packets.front().issueTime;
+  previousKey = 0;
+  for (size_t begin = 0; begin < packets.size(); begin += pieceRows) {
+    const size_t end = std::min(packets.size(), begin + pieceRows);
+    if (keys.size() < end && !numberKeys(packets, begin == 0 ? std::min(packets.size(), sample) : end))
+      return false;
+    if (begin == 0)
+      valueIsDelta = deltaIsBetter(packets.take_front(sample));
+    const llvm::ArrayRef<Packet> rows = packets.slice(begin, end - begin);
+    const uint32_t *numbers = keys.data() + begin;
+    addTimes(rows);
+    addKeys({numbers, rows.size()});
+    if (valueIsDelta)
+      addKeyed<true>(rows, numbers, &Packet::value, lastValue, value);
+    else
+      addKeyed<false>(rows, numbers, &Packet::value, lastValue, value);
+    if (!withAddress)
+      addKeyed<true>(rows, numbers, &Packet::address, lastAddress, address);
+  }
+  return true;
+}
+
+// Constant, Planes or DeltaPlanes, as encodeColumn would choose.
+void PacketEncoder::State::finishKeys() {
+  EncodedColumn column = {uint16_t(PacketField::Key), Encoding::Planes, 0, key.mask(), {}, &key};
+  if (keyStepOr == 0) {
+    column = {column.field, Encoding::Constant, 0, 0, {}, nullptr};
+  } else if (std::popcount(planeMask(keyStepOr)) < std::popcount(planeMask(keyOr))) {
+    std::vector<uint64_t> &numbers = scratch(keys.size());
+    std::copy(keys.begin(), keys.end(), numbers.begin());
+    column = encodeColumn(column.field, numbers, scratch(keys.size()));
+  }
+  columns.push_back(column);
+}
+
 void PacketEncoder::State::encodePackets(llvm::ArrayRef<Packet> packets) {
   withAddress = true;
-  if (!numberKeys(packets)) {
+  if (!encodeRows(packets)) {
     withAddress = false;
-    numberKeys(packets);
+    encodeRows(packets);
   }
-  encodeTimes(packets);
-  columns.push_back(encodeColumn(uint16_t(PacketField::Key), keys, scratch(keys.size())));
-  encodeKeyed(packets, PacketField::Value, &Packet::value, deltaIsBetter(packets), firstValue, value);
+  const uint64_t firstIssue = packets.empty() ? 0 : packets.front().issueTime;
+  auto add = [&](PacketField field, Encoding encoding, uint64_t base, const PlaneSet &planes) {
+    columns.push_back({uint16_t(field), encoding, base, planes.mask(), {}, &planes});
+  };
+  add(PacketField::IssueTime, Encoding::DeltaPlanes, firstIssue, issue);
+  add(PacketField::CompleteTime, Encoding::AfterIssue, 0, complete);
+  finishKeys();
+  add(PacketField::Value, valueIsDelta ? Encoding::KeyDelta : Encoding::KeyXor, 0, value);
   if (!withAddress)
-    encodeKeyed(packets, PacketField::Address, &Packet::address, true, firstAddress, address);
+    add(PacketField::Address, Encoding::KeyDelta, 0, address);
   encodeKeys();
 }
 

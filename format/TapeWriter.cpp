@@ -45,15 +45,29 @@ private:
   std::vector<uint32_t> slots;
 };
 
-/// Earliest issue and latest issue or completion; zeros if there are no packets.
-std::pair<uint64_t, uint64_t> timesOf(llvm::ArrayRef<Packet> packets) {
-  uint64_t first = packets.empty() ? 0 : ~uint64_t(0), last = 0;
-  for (const Packet &packet : packets) {
+/// Earliest issue and latest issue or completion of some packets.
+struct TimeRange {
+  uint64_t first = ~uint64_t(0), last = 0;
+  void add(const Packet &packet) {
     first = std::min(first, packet.issueTime);
     last = std::max(last, std::max(packet.issueTime, packet.completeTime));
   }
-  return {first, last};
-}
+  void add(const TimeRange &other) {
+    first = std::min(first, other.first);
+    last = std::max(last, other.last);
+  }
+  uint64_t firstOrZero() const { return std::min(first, last); } ///< 0 if there are no packets.
+};
+
+/// Packets that are copied and then checked while they are in the nearest cache.
+constexpr size_t runPackets = 256;
+
+/// What the check of a run of packets needs to know of them, and their times.
+struct RunFacts {
+  TimeRange times;
+  uint32_t device = 0, space = 0, clock = 0; ///< The OR of all: below a power of two with all of them.
+  bool loss = false;
+};
 
 class Writer final : public TapeWriter {
 public:
@@ -98,9 +112,8 @@ private:
   }
   bool isFull() const { return openBytes() >= options.blockRawBytes; }
   void count(const Packet &packet);
+  RunFacts copyRun(llvm::ArrayRef<Packet> run);
   void closeWindow(bool quiescent);
-  /// Lets the open window's range of times take in its packets in the open block that it does not have yet.
-  void measureWindow();
   llvm::Error writeBlock(BlockType type, llvm::ArrayRef<uint8_t> raw, uint32_t items = 0);
   llvm::Error writeTables();
   llvm::Error writeBlobs();
@@ -127,10 +140,10 @@ private:
   PacketBatch open;
   std::vector<WindowEnd> ends;
   uint64_t openFirstWindow = 0;
+  TimeRange openTimes;
 
-  // The open window, and the first packet that its range of times does not have yet.
-  WindowInfo window;
-  uint64_t firstUnmeasured = 0;
+  WindowInfo window; ///< The open one; its times are windowTimes.
+  TimeRange windowTimes;
 
   // The open block of contents.
   std::vector<BlobPiece> pieces;
@@ -188,9 +201,8 @@ llvm::Error Writer::writeBlock(BlockType type, llvm::ArrayRef<uint8_t> raw, uint
   header.itemCount = items;
   if (type == BlockType::Packets) {
     header.windowCount = static_cast<uint32_t>(ends.size());
-    const auto [first, last] = timesOf(open.packets);
-    header.firstTime = first;
-    header.lastTime = last;
+    header.firstTime = openTimes.firstOrZero();
+    header.lastTime = openTimes.last;
   }
   return blocks.write(header, raw);
 }
@@ -324,6 +336,8 @@ llvm::Error Writer::checkExtra(const Packet &packet, const PacketExtra &extra) c
 }
 
 void Writer::count(const Packet &packet) {
+  openTimes.add(packet);
+  windowTimes.add(packet);
   ++packets;
   ++window.packetCount;
   if (LLVM_UNLIKELY(packet.kind == PacketKind::Loss))
@@ -357,7 +371,22 @@ llvm::Error Writer::append(const Packet &packet, const PacketExtra &extra) {
   return llvm::Error::success();
 }
 
-// Runs up to where the block is full or the window has to end, each checked and copied as a whole.
+RunFacts Writer::copyRun(llvm::ArrayRef<Packet> run) {
+  const size_t before = open.packets.size();
+  open.packets.insert(open.packets.end(), run.begin(), run.end());
+  RunFacts facts;
+  for (Packet &packet : llvm::MutableArrayRef<Packet>(open.packets).drop_front(before)) {
+    packet.extra = 0;
+    facts.times.add(packet);
+    facts.device |= packet.device;
+    facts.space |= packet.space;
+    facts.clock |= packet.clock;
+    facts.loss |= packet.kind == PacketKind::Loss;
+  }
+  return facts;
+}
+
+// Runs up to where the block is full or the window has to end, each copied and checked as a whole.
 llvm::Error Writer::append(llvm::ArrayRef<Packet> all) {
   while (!all.empty()) {
     if (stopped)
@@ -366,26 +395,19 @@ llvm::Error Writer::append(llvm::ArrayRef<Packet> all) {
       if (llvm::Error error = stick(writePackets()))
         return error;
     const size_t room = (options.blockRawBytes - openBytes() + sizeof(Packet) - 1) / sizeof(Packet);
-    const llvm::ArrayRef<Packet> run =
-        all.take_front(std::min<uint64_t>(room, options.maxWindowPackets - window.packetCount));
-    uint16_t device = 0, space = 0;
-    uint8_t clock = 0;
-    bool loss = false;
-    for (const Packet &packet : run) {
-      device = std::max(device, packet.device);
-      space = std::max(space, packet.space);
-      clock = std::max(clock, packet.clock);
-      loss |= packet.kind == PacketKind::Loss;
-    }
-    if (LLVM_UNLIKELY(loss || device >= deviceLimit || space >= spaces || clock >= clocks)) {
+    const llvm::ArrayRef<Packet> run = all.take_front(
+        std::min<uint64_t>(std::min(room, runPackets), options.maxWindowPackets - window.packetCount));
+    const RunFacts facts = copyRun(run);
+    if (LLVM_UNLIKELY(facts.loss || facts.device >= deviceLimit || facts.space >= spaces ||
+                      facts.clock >= clocks)) {
+      // Something is to be looked at closely.
+      open.packets.resize(open.packets.size() - run.size());
       for (const Packet &packet : run)
         if (llvm::Error error = append(packet))
           return error;
     } else {
-      const size_t before = open.packets.size();
-      open.packets.insert(open.packets.end(), run.begin(), run.end());
-      for (size_t i = before; i < open.packets.size(); ++i)
-        open.packets[i].extra = 0;
+      openTimes.add(facts.times);
+      windowTimes.add(facts.times);
       packets += run.size();
       window.packetCount += run.size();
       if (window.packetCount >= options.maxWindowPackets)
@@ -396,27 +418,18 @@ llvm::Error Writer::append(llvm::ArrayRef<Packet> all) {
   return llvm::Error::success();
 }
 
-void Writer::measureWindow() {
-  const auto added = llvm::ArrayRef<Packet>(open.packets).drop_front(firstUnmeasured - open.firstOrdinal);
-  if (added.empty())
-    return;
-  const auto [first, last] = timesOf(added);
-  const bool none = window.packetCount == added.size();
-  window.firstTime = none ? first : std::min(window.firstTime, first);
-  window.lastTime = std::max(window.lastTime, last);
-  firstUnmeasured = packets;
-}
-
 void Writer::closeWindow(bool quiescent) {
   if (window.packetCount == 0)
     return;
-  measureWindow();
+  window.firstTime = windowTimes.first;
+  window.lastTime = windowTimes.last;
   window.quiescent = quiescent;
   index.windows.push_back(window);
   ends.push_back({static_cast<uint32_t>(packets - open.firstOrdinal), quiescent});
   ++windows;
   window = WindowInfo();
   window.firstPacket = packets;
+  windowTimes = TimeRange();
 }
 
 llvm::Error Writer::endWindow(bool quiescent) {
@@ -433,7 +446,6 @@ llvm::Error Writer::writePackets() {
     return error;
   if (open.packets.empty() && ends.empty())
     return llvm::Error::success();
-  measureWindow();
   if (!open.packets.empty())
     index.packetBlocks.push_back({open.firstOrdinal, open.packets.size(), blocks.offset()});
   const auto items = static_cast<uint32_t>(open.packets.size());
@@ -445,6 +457,7 @@ llvm::Error Writer::writePackets() {
   open.firstOrdinal = packets;
   ends.clear();
   openFirstWindow = windows;
+  openTimes = TimeRange();
   return llvm::Error::success();
 }
 

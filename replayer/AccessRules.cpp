@@ -42,6 +42,11 @@ uint64_t comparedBits(const RegisterDescription &reg) {
 
 } // namespace
 
+bool isChangedByReads(const RegisterDescription &reg) {
+  return reg.cls == RegisterClass::ReadToClear || reg.cls == RegisterClass::Fifo ||
+         reg.policy == ReplayPolicy::SideEffect || reg.policy == ReplayPolicy::MayHang;
+}
+
 AccessRules::AccessRules(const Description *description, std::vector<std::string> spaces,
                          std::vector<std::string> allowed)
     : description(description), spaces(std::move(spaces)), allowed(std::move(allowed)), slots(slotCount) {}
@@ -62,10 +67,11 @@ const AccessRule &AccessRules::find(uint16_t space, uint64_t address, unsigned w
 AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width) const {
   AccessRule rule;
   width = std::min(width, 8u);
-  rule.compareMask = widthMask(width);
+  rule.compareMask = rule.pollMask = widthMask(width);
   if (!description || space >= spaces.size())
     return rule;
   unsigned ignored = 0;
+  bool unpolled = false;
   // Byte by byte: an access may cover part of a register, or several.
   for (unsigned byte = 0; byte < width && address + byte >= address; ++byte) {
     const RegisterDescription *reg = description->find(spaces[space], address + byte, 1);
@@ -76,18 +82,34 @@ AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width
     ignored += reg->policy == ReplayPolicy::Ignore;
     uint64_t compared = comparedBits(*reg) >> (8 * ((address + byte - reg->offset) & 7));
     rule.compareMask &= ~((~compared & 0xff) << (8 * byte));
+    uint64_t polled = reg->pollMask >> (8 * ((address + byte - reg->offset) & 7));
+    rule.pollMask &= ~((~polled & 0xff) << (8 * byte));
+    // A read that changes something is never repeated, whatever else lies in the access.
+    unpolled |= isChangedByReads(*reg);
     rule.forbidden |= reg->policy == ReplayPolicy::Forbidden && !llvm::is_contained(allowed, reg->name);
     rule.mayHang |= reg->policy == ReplayPolicy::MayHang;
     rule.substitute |= reg->policy == ReplayPolicy::Substitute;
+    rule.flows |= !reg->flowsInto.empty();
     rule.pollUntil |= reg->policy == ReplayPolicy::PollUntil;
     rule.branching |= isBranching(reg->cls);
   }
+  if (unpolled)
+    rule.pollMask = 0;
   rule.ignore = width && ignored == width;
   rule.whole = rule.reg && rule.reg->offset == address && rule.reg->width == width;
   rule.progress = rule.whole && llvm::any_of(description->queues, [&](const QueueDescription &queue) {
                     unsigned reg = description->indexOf(*rule.reg);
                     return queue.head == reg || queue.done == reg;
                   });
+  rule.acknowledges = rule.whole && rule.reg->cls == RegisterClass::W1C &&
+                      llvm::any_of(description->interrupts, [&](const InterruptDescription &line) {
+                        return line.cause && line.cause->reg == description->indexOf(*rule.reg);
+                      });
+  rule.carries = rule.whole && llvm::any_of(description->registers, [&](const RegisterDescription &from) {
+                   return llvm::any_of(from.flowsInto, [&](const RegisterDescription::Flow &flow) {
+                     return flow.reg == description->indexOf(*rule.reg);
+                   });
+                 });
   return rule;
 }
 

@@ -14,11 +14,15 @@ struct AccessRule {
   bool ignore = false;                      ///< Policy ignore on all of it: not compared at all.
   bool forbidden = false;                   ///< Never written unless the user names the register.
   bool mayHang = false;
-  bool substitute = false;
-  bool pollUntil = false; ///< Reads are turns of a hand-made poll loop.
-  bool branching = false; ///< The program looks at it to decide what to do next.
-  bool whole = false;     ///< All of `reg` and nothing else.
-  bool progress = false;  ///< Whole, and it tells how far a queue is: reached is as good as equal.
+  bool substitute = false;   ///< Its value is of this run, and handed on in place of the recorded one …
+  bool flows = false;        ///< … and the description says where to.
+  bool carries = false;      ///< Whole, and such a value flows into it.
+  bool acknowledges = false; ///< Whole: causes of an interrupt, which writing 1 clears.
+  uint64_t pollMask = 0;     ///< Bits that a loop of reads may be waiting for; 0: never a poll.
+  bool pollUntil = false;    ///< Reads are turns of a hand-made poll loop.
+  bool branching = false;    ///< The program looks at it to decide what to do next.
+  bool whole = false;        ///< All of `reg` and nothing else.
+  bool progress = false;     ///< Whole, and it tells how far a queue is: reached is as good as equal.
 };
 
 /// Finds and remembers rules. One per device, one thread. Bounded: a hostile tape that touches every address
@@ -50,6 +54,9 @@ private:
   std::vector<std::string> allowed;
   std::vector<Slot> slots; ///< Direct mapped.
 };
+
+/// A read of it does something, so that it is never repeated, and never made without need.
+bool isChangedByReads(const RegisterDescription &reg);
 
 /// All ones of an access of `width` bytes.
 constexpr uint64_t widthMask(unsigned width) {

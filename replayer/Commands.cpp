@@ -125,6 +125,22 @@ std::optional<unsigned> doorbellQueue(const TapeSource &source, const Packet &pa
   return std::nullopt;
 }
 
+bool isCommand(const TapeSource &source, const Packet &packet) {
+  if (packet.kind == PacketKind::Submit || doorbellQueue(source, packet))
+    return true;
+  const Description *description = source.description(packet.device);
+  if (!description || packet.kind != PacketKind::RegisterWrite)
+    return false;
+  const RegisterDescription *reg =
+      description->find(source.spaceName(packet.space), packet.address, packet.width);
+  if (!reg || reg->offset != packet.address)
+    return false;
+  for (const ActivityDescription &activity : description->activities)
+    if (activity.starts.reg == description->indexOf(*reg) && activity.starts.holds(packet.value))
+      return true;
+  return false;
+}
+
 llvm::Expected<std::optional<uint64_t>> submitOfDescriptor(TapeSource &source, uint64_t descriptor) {
   Packet told;
   PacketExtra extra;

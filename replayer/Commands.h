@@ -9,6 +9,9 @@ namespace tapeback {
 /// The write, of the whole register, that hands entries of a queue over. Its queue, or nothing.
 std::optional<unsigned> doorbellQueue(const TapeSource &source, const Packet &packet);
 
+/// Hands the device something to do: an entry of a queue, a doorbell, or the write that starts an activity.
+bool isCommand(const TapeSource &source, const Packet &packet);
+
 /// The Submit that a DmaDescriptor without activity belongs to; nothing if the tape does not have it near.
 llvm::Expected<std::optional<uint64_t>> submitOfDescriptor(TapeSource &source, uint64_t descriptor);
 

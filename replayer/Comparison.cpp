@@ -113,14 +113,26 @@ Comparison compareContent(ObservedSide expected, ObservedSide actual) {
   return byRule(Rule::Same);
 }
 
+/// The end of a loop of reads, at least one of them waited for: what changed in the loop is not compared.
+Comparison compareLoopEnd(const ComparisonContext &context, const Packet &packet, const Observation &e,
+                          const Observation &a) {
+  uint64_t varied =
+      (e.rule == Rule::PollFound ? e.expected : 0) | (a.rule == Rule::PollFound ? a.expected : 0);
+  uint64_t compared = (context.access ? context.access->compareMask : ~uint64_t(0)) & ~varied;
+  uint64_t difference = (e.value ^ a.value) & compared & widthMask(packet.width ? packet.width : 8);
+  return difference ? atValue(Rule::ValueDiffers, difference, e.value, a.value) : byRule(Rule::PollFound);
+}
+
 Comparison compareRead(const ComparisonContext &context, const Packet &packet, uint64_t expected,
                        uint64_t actual) {
   uint64_t compared = context.access ? context.access->compareMask : ~uint64_t(0);
   // Both came at least as far as the tape says, otherwise they would have timed out.
   if (context.access && context.access->progress && packet.kind == PacketKind::RegisterRead)
     return byRule(expected == actual ? Rule::Same : Rule::QueueProgress);
-  if (context.access && context.access->substitute)
+  if (context.access && context.access->substitute && !context.access->flows)
     return byRule(Rule::PolicySubstitute);
+  if (context.access && context.access->substitute)
+    return byRule(expected == actual ? Rule::Same : Rule::LiveValue);
   if (context.access && context.access->ignore)
     return byRule(Rule::PolicyIgnore);
   uint64_t difference = (expected ^ actual) & widthMask(packet.width ? packet.width : 8);
@@ -167,11 +179,21 @@ Comparison compareObservations(const Packet &packet, const PacketExtra &extra,
   const Observation &e = expected.observation, &a = actual.observation;
   if (e.state != State::Done || a.state != State::Done)
     return compareStates(packet, e, a);
+  // On both sides of a bisection: nothing in which they differ.
+  if (a.rule == Rule::CompletionOrder || e.rule == Rule::CompletionOrder)
+    return byRule(a.rule == e.rule ? Rule::Same : Rule::CompletionOrder);
   switch (packet.kind) {
-  case PacketKind::RegisterRead: return compareRead(context, packet, e.value, a.value);
+  case PacketKind::RegisterRead:
+    if (a.rule == Rule::PollFound || e.rule == Rule::PollFound)
+      return compareLoopEnd(context, packet, e, a);
+    if (a.rule == Rule::LiveValue || e.rule == Rule::LiveValue) {
+      Comparison result = compareRead(context, packet, e.value, a.value);
+      return result.rule == Rule::Same ? byRule(Rule::LiveValue) : result;
+    }
+    return compareRead(context, packet, e.value, a.value);
   case PacketKind::Poll:
   case PacketKind::MemoryWait:
-    for (Rule passed : {Rule::QueueProgress, Rule::FencePassed})
+    for (Rule passed : {Rule::QueueProgress, Rule::FencePassed, Rule::LiveValue})
       if (e.rule == passed || a.rule == passed)
         return byRule(passed);
     return byRule(e.value == a.value ? Rule::Same : Rule::PollCondition);
@@ -180,14 +202,16 @@ Comparison compareObservations(const Packet &packet, const PacketExtra &extra,
   case PacketKind::DmaCompletion:
     return bringsContent(packet) ? compareContent(expected, actual) : byRule(Rule::Same);
   case PacketKind::Interrupt:
-    if (a.rule == Rule::InterruptCause || e.rule == Rule::InterruptCause)
-      return byRule(Rule::InterruptCause);
+    for (Rule stood : {Rule::InterruptCause, Rule::InterruptEarly, Rule::InterruptCoalesced})
+      if (a.rule == stood || e.rule == stood)
+        return byRule(stood);
     return byRule(e.value == a.value ? Rule::Same : Rule::InterruptCount);
   case PacketKind::CounterSnapshot: return compareCounter(context, e.value, a.value);
   case PacketKind::Oracle: return compareOracle(packet, extra, e, a);
   case PacketKind::LateCompletion: return compareRead(context, packet, e.value, a.value);
   // What is said to the device, and events: issued, and that is all there is to them.
   case PacketKind::RegisterWrite:
+    return byRule(a.rule == Rule::LiveValue || e.rule == Rule::LiveValue ? Rule::LiveValue : Rule::Same);
   case PacketKind::MemoryWrite:
   case PacketKind::Submit:
   case PacketKind::DmaDescriptor:
@@ -218,7 +242,8 @@ CanonicalObservation canonical(const Packet &packet, const ComparisonContext &co
   case PacketKind::LateCompletion:
     if (!context.access)
       result.value[0] = o.value;
-    else if (!context.access->ignore && !context.access->substitute && !context.access->progress)
+    else if (!context.access->ignore && !context.access->substitute && !context.access->progress &&
+             o.rule != Rule::PollFound)
       result.value[0] = o.value & context.access->compareMask;
     break;
   case PacketKind::MemoryRead:

@@ -7,11 +7,12 @@
 namespace tapeback {
 
 DeviceBinding::DeviceBinding(const TapeSource &source, uint16_t device, Target &target,
-                             const BindingOptions &options)
+                             const BindingOptions &options, const DeviceNeeds &needs)
     : source(&source), desc(source.description(device)), number(device), dut(&target),
       can(target.capabilities()), poison(options.poison), maxMappedBytes(options.maxMappedBytes),
       tapeSpaces(source.spaceNames()),
-      rules(source.description(device), source.spaceNames(), options.allowRegisters) {
+      rules(source.description(device), source.spaceNames(), options.allowRegisters),
+      moving(desc, tapeSpaces, options.layout, needs.extent) {
   for (const std::string &name : tapeSpaces) {
     spaceIds.push_back(target.findSpace(name));
     busSpaces.push_back(isBusConfigurationSpace(source.description(device), name));
@@ -20,7 +21,7 @@ DeviceBinding::DeviceBinding(const TapeSource &source, uint16_t device, Target &
 
 llvm::Expected<DeviceBinding> DeviceBinding::bind(const TapeSource &source, uint16_t device, Target &target,
                                                   const BindingOptions &options, const DeviceNeeds &needs) {
-  DeviceBinding binding(source, device, target, options);
+  DeviceBinding binding(source, device, target, options, needs);
   for (const auto &[space, packet] : needs.spaces) {
     if (space < binding.spaceIds.size() && binding.spaceIds[space])
       continue;
@@ -79,18 +80,9 @@ llvm::Error DeviceBinding::map(uint64_t iova, uint64_t length) {
                      "mapping " + std::to_string(length) + " bytes at 0x" + llvm::utohexstr(iova, true) +
                          " exceeds the replay's limit of " + std::to_string(maxMappedBytes) + " bytes",
                      {}, "raise it with --max-memory if the tape is to be trusted");
-  MapRequest request;
-  request.size = length;
-  request.iova = iova;
-  llvm::Expected<MemoryRegion> region = dut->map(request);
+  llvm::Expected<MemoryRegion> region = moving.place(*dut, iova, length);
   if (!region)
     return region.takeError();
-  if (region->iova != iova || region->size < length) {
-    llvm::Error error = dut->unmap(region->iova);
-    return llvm::joinErrors(failTarget("iova-unavailable", "the target placed memory elsewhere than at 0x" +
-                                                               llvm::utohexstr(iova, true)),
-                            std::move(error));
-  }
   // Accounting is by what was asked for: rounding is the target's business.
   MemoryRegion kept = *region;
   kept.size = length;
@@ -120,8 +112,10 @@ llvm::Error DeviceBinding::unmap(uint64_t iova) {
   if (region == mapped.end())
     return failUsage("not-mapped", "nothing is mapped at 0x" + llvm::utohexstr(iova, true));
   mappedBytes -= region->second.size;
+  uint64_t placed = region->second.iova;
   mapped.erase(region);
-  return dut->unmap(iova);
+  moving.unmapped(iova);
+  return dut->unmap(placed);
 }
 
 llvm::Error DeviceBinding::unmapAll() {
@@ -135,9 +129,48 @@ bool DeviceBinding::isMapped(uint64_t iova, uint64_t length) const {
   auto after = mapped.upper_bound(iova);
   if (after == mapped.begin())
     return false;
-  const MemoryRegion &region = std::prev(after)->second;
-  uint64_t offset = iova - region.iova;
+  const auto &[start, region] = *std::prev(after);
+  uint64_t offset = iova - start;
   return offset <= region.size && length <= region.size - offset;
+}
+
+llvm::Error DeviceBinding::readMemory(uint64_t address, llvm::MutableArrayRef<uint8_t> out) const {
+  if (LLVM_LIKELY(!moving.moves()))
+    return dut->readMemory(address, out);
+  for (size_t done = 0; done < out.size();) {
+    AddressMap::Piece piece = moving.map.piece(address + done, out.size() - done);
+    if (llvm::Error error = dut->readMemory(piece.placed, out.slice(done, piece.size)))
+      return error;
+    done += piece.size;
+  }
+  moving.pointers.revert(address, out);
+  return llvm::Error::success();
+}
+
+llvm::Error DeviceBinding::writeMemory(uint64_t address, llvm::ArrayRef<uint8_t> in) {
+  if (LLVM_LIKELY(!moving.moves()))
+    return dut->writeMemory(address, in);
+  std::vector<uint8_t> changed;
+  std::vector<PointerPatches::Rest> rest;
+  if (moving.pointers.any(address, in.size())) {
+    changed = in.vec();
+    moving.pointers.apply(address, changed, rest);
+    in = changed;
+  }
+  for (const PointerPatches::Rest &pointer : rest) {
+    uint8_t bytes[8];
+    for (unsigned i = 0; i < pointer.width; ++i)
+      bytes[i] = uint8_t(pointer.value >> (8 * i));
+    if (llvm::Error error = writeMemory(pointer.address, llvm::ArrayRef<uint8_t>(bytes, pointer.width)))
+      return error;
+  }
+  for (size_t done = 0; done < in.size();) {
+    AddressMap::Piece piece = moving.map.piece(address + done, in.size() - done);
+    if (llvm::Error error = dut->writeMemory(piece.placed, in.slice(done, piece.size)))
+      return error;
+    done += piece.size;
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error DeviceBinding::reset(ResetKind kind, uint64_t packet,
@@ -145,6 +178,7 @@ llvm::Error DeviceBinding::reset(ResetKind kind, uint64_t packet,
   if (can.reset)
     if (llvm::Error error = dut->reset(kind))
       return error;
+  moving.reset();
   fingerprint.clear();
   fresh = true;
   freshKind = kind;

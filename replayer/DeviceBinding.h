@@ -1,10 +1,11 @@
-// One device of a tape, tied to the target that stands in for it: spaces by name, memory at its recorded
-// addresses.
+// One device of a tape, tied to the target that stands in for it: spaces by name, memory by its recorded
+// addresses, wherever it is.
 #pragma once
 
 #include "hal/Target.h"
 #include "replayer/AccessRules.h"
 #include "replayer/Needs.h"
+#include "replayer/Relocation.h"
 #include "replayer/TapeSource.h"
 #include <map>
 
@@ -27,6 +28,7 @@ struct BindingOptions {
   uint8_t poison = 0xa5;
   uint64_t maxMappedBytes = uint64_t(2) << 30; ///< Of one device at one time.
   std::vector<std::string> allowRegisters;     ///< May be written although the description forbids it.
+  MemoryLayout layout;                         ///< Where memory is put.
 };
 
 /// Refers to source and target, which must outlive it. One thread. Errors are the target's unless stated.
@@ -57,14 +59,20 @@ public:
 
   std::vector<IdentityDifference> identityDifferences() const;
 
-  /// Maps at the recorded address and fills with poison.
+  /// Maps at the recorded address, or where the layout says, and fills with poison. All addresses here are
+  /// recorded ones.
   llvm::Error map(uint64_t iova, uint64_t length);
   llvm::Error unmap(uint64_t iova);
   llvm::Error unmapAll();
   bool isMapped(uint64_t iova, uint64_t length) const;
   uint64_t bytesMapped() const { return mappedBytes; }
-  /// What is mapped now, by address.
+  /// What is mapped now, by recorded address. The region's own address is the placed one.
   const std::map<uint64_t, MemoryRegion> &regions() const { return mapped; }
+  /// Content as the recording would have it: addresses that are elsewhere now are the recorded ones.
+  llvm::Error readMemory(uint64_t address, llvm::MutableArrayRef<uint8_t> out) const;
+  llvm::Error writeMemory(uint64_t address, llvm::ArrayRef<uint8_t> in);
+  Relocation &relocation() { return moving; }
+  const Relocation &relocation() const { return moving; }
 
   /// Resets (if the target can) and reads the fingerprint. Differences to what the description states are
   /// added to `differences`.
@@ -82,7 +90,8 @@ public:
   llvm::Error writeRegister(const RegisterDescription &reg, uint64_t value);
 
 private:
-  DeviceBinding(const TapeSource &source, uint16_t device, Target &target, const BindingOptions &options);
+  DeviceBinding(const TapeSource &source, uint16_t device, Target &target, const BindingOptions &options,
+                const DeviceNeeds &needs);
   llvm::Error poisonRegion(const MemoryRegion &region);
 
   const TapeSource *source;
@@ -97,6 +106,7 @@ private:
   std::vector<bool> busSpaces; ///< By tape space.
   AccessRules rules;
   std::map<uint64_t, MemoryRegion> mapped;
+  Relocation moving;
   struct FingerprintValue {
     unsigned reg;
     uint64_t mask, value;

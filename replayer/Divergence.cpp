@@ -9,6 +9,16 @@ static std::string hexOf(uint64_t value) {
   return "0x" + llvm::utohexstr(value, /*LowerCase=*/true);
 }
 
+static std::string durationText(uint64_t nanoseconds) {
+  if (nanoseconds >= 1'000'000'000 && nanoseconds % 100'000'000 == 0) {
+    std::string tenths = std::to_string(nanoseconds / 100'000'000);
+    return tenths.insert(tenths.size() - 1, ".") + " s";
+  }
+  if (nanoseconds >= 1'000'000)
+    return std::to_string(nanoseconds / 1'000'000) + " ms";
+  return std::to_string(nanoseconds) + " ns";
+}
+
 static bool usesMemory(PacketKind kind) {
   switch (kind) {
   case PacketKind::MemoryWrite:
@@ -30,7 +40,8 @@ static bool usesRegister(PacketKind kind) {
 }
 
 Divergence describeDivergence(const TapeSource &source, ComparisonContext context, const Packet &packet,
-                              uint64_t ordinal, uint64_t window, const Comparison &comparison) {
+                              uint64_t ordinal, uint64_t window, const Comparison &comparison,
+                              const VainWait *wait) {
   Divergence result;
   result.place.device = packet.device;
   result.place.thread = packet.thread;
@@ -43,6 +54,8 @@ Divergence describeDivergence(const TapeSource &source, ComparisonContext contex
   result.address = packet.address;
   result.prefix = packet.flags & Prefix;
   result.concurrent = packet.flags & Concurrent;
+  if (wait)
+    result.wait = *wait;
   bool memory = usesMemory(packet.kind) || (packet.kind == PacketKind::Oracle && packet.address);
   if (memory)
     result.space = "memory";
@@ -58,6 +71,8 @@ Divergence describeDivergence(const TapeSource &source, ComparisonContext contex
     // The register and field of the first wrong byte: an access may span several.
     uint64_t wrong =
         comparison.hasPlace ? (comparison.expected ^ comparison.actual) & context.access->compareMask : 0;
+    if (wait && comparison.hasPlace) // What is waited for is often what is not compared otherwise.
+      wrong = (comparison.actual ^ wait->expected) & wait->mask;
     const RegisterDescription *reg =
         description->find(source.spaceName(packet.space), packet.address + result.offset.value_or(0), 1);
     if (!reg)
@@ -111,6 +126,9 @@ std::string divergenceText(const Divergence &d, llvm::StringRef expectedName, ll
     text += expectedName.str() + " " + hexOf(*d.expected) + ", " + actualName.str() + " " + hexOf(*d.actual);
   else
     text += ruleText(d.rule);
+  if (d.wait)
+    text += "; waited " + durationText(d.wait->deadline) + " for value & " + hexOf(d.wait->mask) + " = " +
+            hexOf(d.wait->expected);
   if (!d.place.commandText.empty())
     text += " [" + d.place.commandText + "]";
   if (!d.failure.empty())

@@ -34,12 +34,14 @@ struct Divergence {
   bool prefix = false;                      ///< In a pinned prefix.
   bool concurrent = false;                  ///< Not ordered with what other threads did at the time.
   bool poisoned = false;                    ///< The wrong byte is the poison: nothing wrote it in this run.
-  std::string failure;                      ///< What the target said, if it failed.
+  std::string failure;                      ///< What the target said, if it failed; what came too late.
+  std::optional<VainWait> wait;             ///< What was waited for.
 };
 
 /// Everything but marker and command, which take a walk over the tape (completePlace).
 Divergence describeDivergence(const TapeSource &source, ComparisonContext context, const Packet &packet,
-                              uint64_t ordinal, uint64_t window, const Comparison &comparison);
+                              uint64_t ordinal, uint64_t window, const Comparison &comparison,
+                              const VainWait *wait = nullptr);
 
 /// Walks the tape up to the packet to find marker and command, and looks what the command says.
 llvm::Error completePlace(TapeSource &source, PacketPlace &place);

@@ -25,8 +25,12 @@ constexpr RuleRow ruleTable[] = {
      "the description says that the register is not compared"},
     {Rule::PollCondition, Grade::Tolerated, "poll-condition",
      "the condition holds; other bits or the number of reads differ"},
+    {Rule::PollFound, Grade::Tolerated, "poll-found",
+     "the last of a loop of reads that waited for a change: the change came"},
     {Rule::PollIteration, Grade::Tolerated, "poll-iteration",
      "one turn of a hand-made poll loop; its last read is compared"},
+    {Rule::LiveValue, Grade::Tolerated, "substitute",
+     "a value of this run alone, or written or waited for in place of the recorded one"},
     {Rule::QueueProgress, Grade::Tolerated, "queue-progress",
      "the queue is at least as far as it was in the recording"},
     {Rule::FencePassed, Grade::Tolerated, "fence-passed",
@@ -39,6 +43,10 @@ constexpr RuleRow ruleTable[] = {
      "the interrupt came; how many coalesced is evidence only"},
     {Rule::InterruptCause, Grade::Tolerated, "interrupt-cause",
      "the target has no interrupts; the cause's register was polled instead"},
+    {Rule::InterruptEarly, Grade::Tolerated, "interrupt-early",
+     "the interrupt came together with an earlier one, before it was waited for"},
+    {Rule::InterruptCoalesced, Grade::Tolerated, "interrupt-coalesced",
+     "all that could raise it was done when the interrupt before it was taken or acknowledged"},
     {Rule::CounterRate, Grade::Tolerated, "counter-rate",
      "the description says that the counter is comparable as a rate only"},
     {Rule::Evidence, Grade::Tolerated, "recorder-evidence",
@@ -59,6 +67,9 @@ constexpr RuleRow ruleTable[] = {
     {Rule::CompletionBeforeData, Grade::OrderViolation, "completion-before-data",
      "the completion was seen before the data had arrived; it arrived later"},
 
+    {Rule::CompletionOrder, Grade::OrderViolation, "completion-order",
+     "seen as done before a fence that comes before it in its queue or behind a barrier; that came later"},
+
     {Rule::ConditionNotMet, Grade::Timeout, "condition-not-met",
      "the condition did not come true before the deadline"},
     {Rule::InterruptMissing, Grade::Timeout, "interrupt-missing",
@@ -77,8 +88,8 @@ constexpr RuleRow ruleTable[] = {
      "never came back in the recording: re-issued, nothing to compare with"},
     {Rule::PendingNotReissued, Grade::NotCaptured, "pending-not-reissued",
      "never came back in the recording, and the description says it may hang: not re-issued"},
-    {Rule::PolicySubstitute, Grade::NotCaptured, "substitute",
-     "the description asks for substitution, which this version does not do"},
+    {Rule::PolicySubstitute, Grade::NotCaptured, "substitute-nowhere",
+     "the description asks for substitution, but does not say where the value flows into"},
     {Rule::UnknownKind, Grade::NotCaptured, "unknown-kind",
      "a kind of packet that this version does not know"},
     {Rule::UnknownCounter, Grade::NotCaptured, "unknown-counter",
@@ -131,6 +142,25 @@ const char *ruleName(Rule rule) {
 }
 const char *ruleText(Rule rule) {
   return ruleTable[unsigned(rule)].text;
+}
+std::optional<Rule> ruleNamed(llvm::StringRef name) {
+  for (const RuleRow &row : ruleTable)
+    if (name == row.name)
+      return row.rule;
+  return std::nullopt;
+}
+Rule fallbackOf(Rule rule) {
+  switch (gradeOf(rule)) {
+  case Grade::Exact:
+  case Grade::Tolerated:
+  case Grade::Consequential: return Rule::ValueDiffers;
+  case Grade::Mismatch:
+  case Grade::OrderViolation:
+  case Grade::Timeout:
+  case Grade::TargetError:
+  case Grade::NotCaptured: return Rule::Same;
+  }
+  return Rule::Same;
 }
 Grade gradeOf(Rule rule) {
   return ruleTable[unsigned(rule)].grade;

@@ -40,10 +40,21 @@ llvm::Expected<std::vector<DeviceNeeds>> findNeeds(TapeSource &source, std::opti
       case PacketKind::Submit:
         if (!device.memory)
           device.memory = position + i;
+        if (packet.kind == PacketKind::MemoryMap)
+          device.extent.add(packet.address, batch.extra(packet).length);
         break;
       default: break;
       }
     }
+  }
+  // What was mapped before the tape begins, or before the place that a replay starts from.
+  for (uint64_t n = 0; n < source.reader().keyframeCount(); ++n) {
+    llvm::Expected<Keyframe> keyframe = source.reader().keyframe(n);
+    if (!keyframe)
+      return keyframe.takeError();
+    if (keyframe->device < needs.size())
+      for (const KeyframeExtent &mapping : keyframe->mappings)
+        needs[keyframe->device].extent.add(mapping.address, mapping.length);
   }
   return needs;
 }

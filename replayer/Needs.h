@@ -1,6 +1,7 @@
 // What a replay of a tape needs of its targets, found out before any of them is touched.
 #pragma once
 
+#include "replayer/MemoryLayout.h"
 #include "replayer/TapeSource.h"
 #include <map>
 
@@ -10,6 +11,7 @@ namespace tapeback {
 struct DeviceNeeds {
   std::map<uint16_t, uint64_t> spaces; ///< Register spaces that are accessed, tape space to packet.
   std::optional<uint64_t> memory;
+  RecordedExtent extent; ///< Of all memory that is mapped at any time.
 };
 
 /// Reads packets [0, endPacket). What is never re-issued (evidence, bus configuration) needs nothing.

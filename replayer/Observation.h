@@ -21,13 +21,23 @@ struct Observation {
   bool holds = true;       ///< Oracle: the check holds.
   bool recomputed = false; ///< Oracle: redone with the values of this run, not taken from the tape.
   bool truncated = false;  ///< The content is only the beginning.
-  uint32_t failure = 0;    ///< Failed: 1-based index into ObservationLog::failures.
-  /// Value read, last value of a poll, count of an interrupt; oracle: the actual value or the first wrong
+  uint32_t failure = 0;    ///< Failed (and order violations): 1-based index into ObservationLog::failures.
+  uint32_t wait = 0;       ///< TimedOut: 1-based index into ObservationLog::waits; 0: not kept.
+  /// Value read (as the recording would have it: addresses and live values that were replaced are the
+  /// recorded ones), last value of a poll, count of an interrupt; oracle: the actual value or the first wrong
   /// byte.
   uint64_t value = 0;
-  uint64_t expected = 0;      ///< Oracle over memory: what the first wrong byte should be.
+  /// Oracle over memory: what the first wrong byte should be. The end of a loop of reads (PollFound): bits
+  /// that changed while it lasted.
+  uint64_t expected = 0;
   uint64_t contentOffset = 0; ///< In ObservationLog::content; oracle over memory: of the first wrong byte.
   uint64_t contentLength = 0;
+};
+
+/// What was waited for in vain.
+struct VainWait {
+  uint64_t mask = 0, expected = 0;
+  uint64_t deadline = 0; ///< Nanoseconds.
 };
 
 /// Observations of packets that follow each other. Reused: clear() keeps the storage.
@@ -35,11 +45,13 @@ struct ObservationLog {
   std::vector<Observation> observations;
   std::vector<uint8_t> content;
   std::vector<Failure> failures;
+  std::vector<VainWait> waits;
 
   void clear() {
     observations.clear();
     content.clear();
     failures.clear();
+    waits.clear();
   }
   llvm::ArrayRef<uint8_t> contentOf(const Observation &o) const {
     if (!o.contentLength || o.contentLength > content.size() ||

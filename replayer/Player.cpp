@@ -56,7 +56,7 @@ bool isFatalForTarget(const Failure &failure) {
 }
 
 Player::Player(TapeSource &source, const PlayerOptions &options)
-    : source(source), options(options), past(pastValues) {
+    : source(source), options(options), polls(source), past(pastValues) {
   this->options.maxBatch = std::max<size_t>(1, options.maxBatch);
   operations.reserve(this->options.maxBatch);
   queued.reserve(this->options.maxBatch);
@@ -82,7 +82,9 @@ llvm::Expected<std::unique_ptr<Player>> Player::create(TapeSource &source, llvm:
     if (!binding)
       return binding.takeError();
     player->bindings.push_back(std::move(*binding));
-    player->followers.emplace_back(source.description(uint16_t(i)));
+    const Description *description = source.description(uint16_t(i));
+    player->followers.emplace_back(description);
+    player->following.push_back({CompletionOrder(description), Substitution(description), {}});
   }
   return player;
 }
@@ -132,9 +134,12 @@ bool Player::canBatch(const Packet &packet, const PacketExtra &extra, const Acce
     return false;
   if (rule && bindings[packet.device].isBusConfiguration(packet.space))
     return false;
+  if (bindings[packet.device].relocation().moves() && concernsRelocation(packet, rule))
+    return false;
   switch (packet.kind) {
-  case PacketKind::RegisterRead: return !rule->pollUntil && !rule->substitute && !rule->progress;
-  case PacketKind::RegisterWrite: return !rule->forbidden;
+  case PacketKind::RegisterRead:
+    return !rule->pollUntil && !rule->substitute && !rule->progress && !rule->carries;
+  case PacketKind::RegisterWrite: return !rule->forbidden && !rule->carries && !rule->acknowledges;
   case PacketKind::MemoryWrite:
     if (extra.count > 1)
       return false;
@@ -167,7 +172,9 @@ llvm::Error Player::queue(uint64_t ordinal, const Packet &packet, const PacketEx
     operation.length = size;
     lastContent = {packet.device, packet.address, extra.length, extra.payload};
     if (packet.kind == PacketKind::Submit)
-      followers[packet.device].submitted(packet.value, *content);
+      noteSubmit(packet, *content);
+    else
+      noteOverwritten(packet, extra);
   } else {
     lastContent.content = {};
     llvm::Expected<TargetSpaceId> space = bindings[packet.device].space(packet.space);
@@ -248,6 +255,8 @@ llvm::Error Player::noteFailure(llvm::Error error, const Packet &packet, uint64_
   if (packet.kind == PacketKind::MemoryMap &&
       (failure.code == "memlock-limit" || failure.code == "memory-limit"))
     return llvm::make_error<Failure>(std::move(failure));
+  if (isRelocationRefusal(failure))
+    return llvm::make_error<Failure>(std::move(failure));
   bool expected = packet.completion == Completion::Failed;
   if ((isFatalForTarget(failure) && !expected) || failingTime > options.maxFailingTime)
     isStopped = true;
@@ -283,7 +292,16 @@ llvm::Expected<size_t> Player::issue(const PacketBatch &batch, size_t begin, siz
     if (packet.kind == PacketKind::RegisterWrite && rule->forbidden &&
         packet.completion != Completion::Pending)
       return forbiddenWrite(*rule, ordinal);
-    if (canBatch(packet, extra, rule)) {
+    bool batched = canBatch(packet, extra, rule);
+    // Reads that wait for something are issued by themselves.
+    if (batched && packet.kind == PacketKind::RegisterRead && polls.mayBe(batch, i, *rule) &&
+        bindings[packet.device].capabilities().answers) {
+      llvm::Expected<PollRole> role = polls.roleOf(batch, i, *rule);
+      if (!role)
+        return role.takeError();
+      batched = role->kind == PollRole::Kind::None;
+    }
+    if (batched) {
       if (llvm::Error error = queue(ordinal, packet, extra, log))
         return error;
       continue;
@@ -355,21 +373,28 @@ llvm::Error Player::carryOut(const PacketBatch &batch, size_t index, Observation
   if (isRegisterAccess(packet.kind) && binding.isBusConfiguration(packet.space))
     return notIssued(Rule::BusConfiguration);
   switch (packet.kind) {
-  case PacketKind::RegisterRead: return registerRead(batch, index, o);
+  case PacketKind::RegisterRead:
+    if (llvm::Error error = registerRead(batch, index, log, o))
+      return error;
+    return recordedValue(packet, ordinal, o);
   case PacketKind::RegisterWrite: {
     const AccessRule &rule = binding.rule(packet.space, packet.address, packet.width);
     if (packet.completion == Completion::Pending && (rule.mayHang || rule.forbidden))
       return notIssued(Rule::PendingNotReissued);
-    return registerWrite(packet);
+    return registerWrite(packet, ordinal, o);
   }
-  case PacketKind::Poll: return poll(packet, extra, o);
+  case PacketKind::Poll: return poll(packet, extra, log, o);
   case PacketKind::MemoryWrite:
   case PacketKind::Submit: return writeContent(packet, extra, o);
   case PacketKind::MemoryRead:
   case PacketKind::Acquire: return readContent(packet, extra, log, o);
-  case PacketKind::MemoryWait: return memoryWait(packet, extra, o);
-  case PacketKind::DmaDescriptor: return descriptor(packet, extra, o);
+  case PacketKind::MemoryWait: return memoryWait(packet, extra, log, o);
+  case PacketKind::DmaDescriptor:
+    if (llvm::Error error = binding.relocation().transfer(ordinal, packet, extra))
+      return error;
+    return descriptor(packet, extra, o);
   case PacketKind::DmaCompletion:
+    binding.relocation().completed(extra.link);
     return bringsContent(packet) ? readContent(packet, extra, log, o) : llvm::Error::success();
   case PacketKind::Interrupt: return interrupt(packet, extra, o);
   case PacketKind::CounterSnapshot: return counter(packet, o);
@@ -405,17 +430,46 @@ llvm::Error Player::carryOut(const PacketBatch &batch, size_t index, Observation
 
 void Player::noteWrite(const Packet &packet) {
   const AccessRule &rule = bindings[packet.device].rule(packet.space, packet.address, packet.width);
-  if (rule.whole)
-    followers[packet.device].written(bindings[packet.device].description()->indexOf(*rule.reg), packet.value);
+  if (rule.whole) {
+    const Description &description = *bindings[packet.device].description();
+    unsigned reg = description.indexOf(*rule.reg);
+    followers[packet.device].written(reg, packet.value);
+    for (const RegisterCondition &condition : description.resets)
+      if (condition.reg == reg && condition.holds(packet.value)) {
+        following[packet.device].order.reset();
+        following[packet.device].interrupts.reset();
+      }
+  }
+  if (!rule.acknowledges)
+    following[packet.device].interrupts.handedOver();
+  if (rule.reg)
+    bindings[packet.device].relocation().noted(packet, *rule.reg);
 }
 
-llvm::Error Player::registerWrite(const Packet &packet) {
+llvm::Error Player::registerWrite(const Packet &packet, uint64_t ordinal, Observation &o) {
   DeviceBinding &binding = bindings[packet.device];
+  Following &follows = following[packet.device];
+  const AccessRule rule = binding.rule(packet.space, packet.address, packet.width);
+  uint64_t wanted = packet.value;
+  if (rule.carries)
+    wanted = follows.substitution.live(binding.description()->indexOf(*rule.reg), wanted);
+  if (wanted != packet.value)
+    o.rule = Rule::LiveValue;
+  // What is done by now can raise no cause that this write does not clear.
+  if (rule.acknowledges && follows.interrupts.isInUse() && !follows.interrupts.sawAllDone()) {
+    llvm::Expected<bool> idle = isIdle(packet.device);
+    if (!idle)
+      return idle.takeError();
+    follows.interrupts.noteAllDone(*idle);
+  }
+  llvm::Expected<uint64_t> value = relocatedValue(packet, ordinal, wanted);
+  if (!value)
+    return value.takeError();
   noteWrite(packet);
   llvm::Expected<TargetSpaceId> space = binding.space(packet.space);
   if (!space)
     return space.takeError();
-  if (llvm::Error error = binding.target().write(*space, packet.address, packet.width, packet.value))
+  if (llvm::Error error = binding.target().write(*space, packet.address, packet.width, *value))
     return error;
   return binding.target().flush();
 }
@@ -454,6 +508,8 @@ llvm::Error Player::resetDevice(uint64_t ordinal, const Packet &packet, Observat
   }
   ResetKind kind = ResetKind(packet.value);
   followers[packet.device].reset();
+  following[packet.device] = {
+      CompletionOrder(binding.description()), Substitution(binding.description()), {}};
   if (binding.isFresh(kind))
     return llvm::Error::success();
   return binding.reset(kind, ordinal, fingerprintDifferences);

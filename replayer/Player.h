@@ -4,10 +4,14 @@
 #pragma once
 
 #include "replayer/Comparison.h"
+#include "replayer/CompletionOrder.h"
 #include "replayer/DeviceBinding.h"
+#include "replayer/InterruptFollower.h"
 #include "replayer/Observation.h"
+#include "replayer/PollFinder.h"
 #include "replayer/QueueFollower.h"
 #include "replayer/StartState.h"
+#include "replayer/Substitution.h"
 #include "replayer/TapeSource.h"
 #include "replayer/Waiting.h"
 
@@ -75,13 +79,17 @@ private:
   // One packet at a time. Errors of class Target and Usage become the observation's.
   llvm::Error single(const PacketBatch &batch, size_t index, ObservationLog &log);
   llvm::Error carryOut(const PacketBatch &batch, size_t index, ObservationLog &log, Observation &o);
-  llvm::Error registerRead(const PacketBatch &batch, size_t index, Observation &o);
-  llvm::Error registerWrite(const Packet &packet);
+  llvm::Error registerRead(const PacketBatch &batch, size_t index, ObservationLog &log, Observation &o);
+  llvm::Error registerWrite(const Packet &packet, uint64_t ordinal, Observation &o);
   llvm::Error waitForProgress(const AccessRule &rule, const Packet &packet, TargetSpaceId space,
-                              Observation &o);
+                              ObservationLog &log, Observation &o);
   void noteWrite(const Packet &packet);
-  llvm::Error poll(const Packet &packet, const PacketExtra &extra, Observation &o);
-  llvm::Error memoryWait(const Packet &packet, const PacketExtra &extra, Observation &o);
+  // PlayerRelocation.cpp: memory that is elsewhere than recorded.
+  bool concernsRelocation(const Packet &packet, const AccessRule *rule) const;
+  llvm::Expected<uint64_t> relocatedValue(const Packet &packet, uint64_t ordinal, uint64_t value);
+  llvm::Error recordedValue(const Packet &packet, uint64_t ordinal, Observation &o);
+  llvm::Error poll(const Packet &packet, const PacketExtra &extra, ObservationLog &log, Observation &o);
+  llvm::Error memoryWait(const Packet &packet, const PacketExtra &extra, ObservationLog &log, Observation &o);
   bool isMapped(const Packet &packet, const PacketExtra &extra) const;
   llvm::Error writeContent(const Packet &packet, const PacketExtra &extra, Observation &o);
   llvm::Error readContent(const Packet &packet, const PacketExtra &extra, ObservationLog &log,
@@ -95,7 +103,15 @@ private:
   llvm::Error memoryOracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, Observation &o);
   llvm::Error resetDevice(uint64_t ordinal, const Packet &packet, Observation &o);
   llvm::Error evidence(const Packet &packet, Observation &o);
-  llvm::Expected<bool> isPollIteration(const PacketBatch &batch, size_t index);
+  void noteSubmit(const Packet &packet, llvm::ArrayRef<uint8_t> entry);
+  void noteOverwritten(const Packet &packet, const PacketExtra &extra);
+  llvm::Error notePassed(const Packet &packet, ObservationLog &log, Observation &o);
+  llvm::Error checkOrder(uint16_t device, llvm::ArrayRef<CompletionOrder::Due> due, ObservationLog &log,
+                         Observation &o);
+  void timedOut(uint64_t mask, uint64_t expected, uint64_t deadline, ObservationLog &log, Observation &o);
+  llvm::Expected<bool> isIdle(uint16_t device);
+  llvm::Expected<bool> waitInterrupt(const Packet &packet, const PacketExtra &extra, uint64_t deadline,
+                                     Observation &o);
   llvm::Error noteFailure(llvm::Error error, const Packet &packet, uint64_t ordinal, ObservationLog &log,
                           Observation &o);
 
@@ -112,6 +128,14 @@ private:
   PlayerOptions options;
   std::vector<DeviceBinding> bindings;
   std::vector<QueueFollower> followers; ///< By device.
+  struct Following {
+    CompletionOrder order;
+    Substitution substitution;
+    InterruptFollower interrupts;
+  };
+  std::vector<Following> following; ///< By device.
+  PollFinder polls;
+  unsigned lateFences = 0; ///< Looked for once more: each costs time.
   std::vector<PastValue> past;
 
   std::vector<TargetOperation> operations;
@@ -124,7 +148,6 @@ private:
   std::vector<uint8_t> arena; ///< Contents of queued memory writes; never grows while some are queued.
   uint16_t queuedDevice = 0;
   std::vector<uint8_t> scratch;
-  PacketBatch ahead;
 
   /// The last content put into memory: a descriptor that repeats it needs no second write.
   struct {

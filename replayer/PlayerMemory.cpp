@@ -8,7 +8,8 @@ namespace tapeback {
 
 using State = Observation::State;
 
-llvm::Error Player::memoryWait(const Packet &packet, const PacketExtra &extra, Observation &o) {
+llvm::Error Player::memoryWait(const Packet &packet, const PacketExtra &extra, ObservationLog &log,
+                               Observation &o) {
   DeviceBinding &binding = bindings[packet.device];
   if (!binding.capabilities().memory) {
     o.state = State::NotIssued;
@@ -21,8 +22,7 @@ llvm::Error Player::memoryWait(const Packet &packet, const PacketExtra &extra, O
   const QueueFollower &queues = followers[packet.device];
   auto read = [&]() -> llvm::Expected<uint64_t> {
     uint8_t bytes[8] = {};
-    if (llvm::Error error =
-            binding.target().readMemory(packet.address, llvm::MutableArrayRef<uint8_t>(bytes, width)))
+    if (llvm::Error error = binding.readMemory(packet.address, llvm::MutableArrayRef<uint8_t>(bytes, width)))
       return error;
     o.value = littleEndian(llvm::ArrayRef<uint8_t>(bytes, width));
     bool met = (o.value & extra.mask) == extra.expected;
@@ -35,9 +35,11 @@ llvm::Error Player::memoryWait(const Packet &packet, const PacketExtra &extra, O
   llvm::Expected<WaitResult> waited = waitForCondition(binding.target(), read, 1, 1, deadline, options.waits);
   if (!waited)
     return waited.takeError();
-  if (!waited->met)
-    o.state = State::TimedOut;
-  return llvm::Error::success();
+  if (!waited->met) {
+    timedOut(extra.mask, extra.expected, deadline, log, o);
+    return llvm::Error::success();
+  }
+  return notePassed(packet, log, o);
 }
 
 /// All of it. Rows without end or beyond any memory are what a device is told by mistake, and are not; other
@@ -67,7 +69,7 @@ llvm::Error Player::writeContent(const Packet &packet, const PacketExtra &extra,
     return notIssued(Rule::Unsupported);
   if (!extra.payload) {
     if (packet.kind == PacketKind::Submit)
-      followers[packet.device].submitted(packet.value, {});
+      noteSubmit(packet, {});
     if (!isMapped(packet, extra))
       return notIssued(Rule::NotMapped);
     return extra.length ? notIssued(Rule::ContentNotCaptured) : llvm::Error::success();
@@ -76,15 +78,20 @@ llvm::Error Player::writeContent(const Packet &packet, const PacketExtra &extra,
   if (!content)
     return content.takeError();
   lastContent = {packet.device, packet.address, extra.length, extra.payload};
-  if (packet.kind == PacketKind::Submit)
-    followers[packet.device].submitted(packet.value, *content);
+  if (packet.kind == PacketKind::MemoryWrite)
+    noteOverwritten(packet, extra);
+  if (packet.kind == PacketKind::Submit) {
+    noteSubmit(packet, *content);
+    if (llvm::Error error = binding.relocation().submitted(packet.value, packet.address, *content))
+      return error;
+  }
   llvm::Expected<Rows> rows = Rows::of(packet, extra);
   if (!rows)
     return rows.takeError();
   if (content->size() > rows->length())
     return failUsage("bad-content", "a content of " + std::to_string(content->size()) + " bytes for " +
                                         std::to_string(rows->length()));
-  return rows->write(binding.target(), *content);
+  return rows->write(binding, *content);
 }
 
 llvm::Error Player::readContent(const Packet &packet, const PacketExtra &extra, ObservationLog &log,
@@ -116,11 +123,13 @@ llvm::Error Player::readContent(const Packet &packet, const PacketExtra &extra, 
   o.contentOffset = log.content.size();
   o.contentLength = extra.length;
   log.content.resize(log.content.size() + extra.length);
-  return rows->read(binding.target(),
+  return rows->read(binding,
                     llvm::MutableArrayRef<uint8_t>(log.content).slice(o.contentOffset, o.contentLength));
 }
 
 llvm::Error Player::descriptor(const Packet &packet, const PacketExtra &extra, Observation &o) {
+  if (packet.flags & TransferFromDevice)
+    noteOverwritten(packet, extra);
   // What the device itself is still to write has no payload, and nothing is missing.
   if (!(packet.flags & TransferToDevice) || (packet.flags & DeviceOwned))
     return llvm::Error::success();
@@ -226,7 +235,7 @@ llvm::Error Player::memoryOracle(uint64_t ordinal, const Packet &packet, const P
     return failUsage("not-mapped", std::to_string(extra.length) + " bytes at 0x" +
                                        llvm::utohexstr(packet.address, true) + " are not mapped");
   scratch.resize(extra.length);
-  if (llvm::Error error = binding.target().readMemory(packet.address, scratch))
+  if (llvm::Error error = binding.readMemory(packet.address, scratch))
     return error;
   o.recomputed = true;
   o.value = o.expected = 0;

@@ -62,6 +62,7 @@ private:
   ReplayReport report;
   std::optional<RangeTrace> trace;
   WindowDigest recordedChain, replayedChain;
+  PolicyCounts policies;
 
   bool oneByOne; ///< Each packet is graded before the next is issued.
   bool answers = true;
@@ -371,7 +372,7 @@ llvm::Expected<bool> ReplayRun::arrivesLater(const Packet &packet, const PacketE
   std::vector<uint8_t> present(expected.size());
   bool failed = false;
   auto read = [&]() -> llvm::Expected<uint64_t> {
-    if (llvm::Error error = rows->read(target, present))
+    if (llvm::Error error = rows->read(player->binding(packet.device), present))
       return error;
     return uint64_t(llvm::ArrayRef<uint8_t>(present) == expected);
   };
@@ -445,8 +446,10 @@ llvm::Error ReplayRun::noteDivergence(const Packet &packet, uint64_t ordinal, Co
     diverged.insert(ordinal);
   if (report.divergences.size() >= std::max<size_t>(1, options.keptDivergences))
     return llvm::Error::success();
+  const VainWait *wait =
+      actual.wait && actual.wait <= log.waits.size() ? &log.waits[actual.wait - 1] : nullptr;
   Divergence found =
-      describeDivergence(source, player->context(packet), packet, ordinal, cursor.window(), comparison);
+      describeDivergence(source, player->context(packet), packet, ordinal, cursor.window(), comparison, wait);
   found.poisoned = found.space == "memory" && found.actual && comparison.rule == Rule::ContentDiffers &&
                    *found.actual == options.player.binding.poison;
   if (actual.failure && actual.failure <= log.failures.size())
@@ -509,8 +512,12 @@ llvm::Error ReplayRun::grade(const PacketBatch &batch, size_t index, const Obser
     if (unknown.size() < (1 << 16) && ordinal < ~uint64_t(0) - 1) // Two values are DenseSet's own.
       unknown.insert(ordinal);
   }
+  if (options.withoutRules.contains(comparison->rule))
+    comparison->rule = fallbackOf(comparison->rule);
   Rule rule = comparison->rule;
   report.grades.add(rule);
+  if (options.countByRegister)
+    policies.add(packet, player->context(packet).access, rule);
   ++report.packetsReplayed;
   timeouts +=
       gradeOf(rule) == Grade::Timeout || (rule == Rule::AfterBranch && actual.state == State::TimedOut);
@@ -527,9 +534,13 @@ llvm::Error ReplayRun::grade(const PacketBatch &batch, size_t index, const Obser
 
 llvm::Error ReplayRun::conclude() {
   for (uint64_t left = report.packets - report.packetsReplayed; left; --left)
-    report.grades.add(Rule::NotReached);
+    report.grades.add(options.withoutRules.contains(Rule::NotReached) ? fallbackOf(Rule::NotReached)
+                                                                      : Rule::NotReached);
+  report.policies = policies.rows();
   report.fingerprint = player->fingerprintDifferences;
   report.fingerprintsCompared = player->fingerprintsCompared;
+  for (size_t i = 0; i < player->deviceCount(); ++i)
+    report.relocation.push_back(player->binding(uint16_t(i)).relocation().report());
   if (report.firstDivergence) {
     if (llvm::Error error = completePlace(source, report.firstDivergence->place))
       return error;

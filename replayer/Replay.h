@@ -5,6 +5,7 @@
 #include "replayer/Divergence.h"
 #include "replayer/Grade.h"
 #include "replayer/Player.h"
+#include "replayer/PolicyCounts.h"
 #include "replayer/RangeTrace.h"
 #include "replayer/ReplayObserver.h"
 #include <functional>
@@ -25,6 +26,8 @@ struct ReplayOptions {
   size_t keptDivergences = 16;
   std::optional<TraceRange> trace; ///< Of the first device whose target has traces; none: Usage "no-traces".
   bool keepDigests = false;        ///< ReplayReport::windowDigests.
+  RuleSet withoutRules;            ///< Left out of the grading: only for tests of tests.
+  bool countByRegister = false;    ///< ReplayReport::policies.
   SignatureMatch wantedMatch = SignatureMatch::SamePlace; ///< From which level on a failure is the same.
   std::function<void(uint64_t packetsDone)> progress;
   std::vector<ReplayObserver *> observers; ///< Not owned; called in this order.
@@ -47,11 +50,15 @@ struct ReplayReport {
   std::vector<FingerprintDifference> fingerprint;
   uint64_t fingerprintsCompared = 0;
 
+  std::vector<RelocationReport> relocation; ///< By device.
+
   bool traced = false; ///< The waveform that was asked for is written.
 
   std::optional<Signature> signature; ///< Of the first failure in this replay.
   std::optional<bool> reproduced;     ///< Nothing if the tape records no failure or it cannot be told.
   SignatureMatch signatureMatch = SignatureMatch::None;
+
+  std::vector<PolicyCount> policies; ///< By device, then registers in the description's order, then kinds.
 
   Digest recordedDigest{}, replayedDigest{};
   std::vector<std::pair<Digest, Digest>> windowDigests; ///< Recorded and replayed, by window.

@@ -180,14 +180,26 @@ llvm::Error restoreWindow(DeviceBinding &binding, TapeSource &source, const Keyf
   return llvm::joinErrors(std::move(error), transfer->close());
 }
 
-llvm::Error restoreRegister(DeviceBinding &binding, const Keyframe &keyframe,
-                            const RegisterDescription &reg) {
-  std::optional<uint16_t> space = binding.tapeSpace(reg.space);
-  for (const KeyframeRegister &value : keyframe.registers)
-    if (space && value.space == *space && value.address == reg.offset)
-      return binding.writeRegister(reg, value.value);
-  // Never written and never read before the cut: it still has its reset value.
-  return llvm::Error::success();
+llvm::Error restoreRegister(DeviceBinding &binding, TapeSource &source, const Keyframe &keyframe,
+                            unsigned reg) {
+  const Description &description = *binding.description();
+  auto valueOf = [&](unsigned which) -> std::optional<uint64_t> {
+    const RegisterDescription &wanted = description.registers[which];
+    std::optional<uint16_t> space = binding.tapeSpace(wanted.space);
+    for (const KeyframeRegister &value : keyframe.registers)
+      if (space && value.space == *space && value.address == wanted.offset)
+        return value.value;
+    return std::nullopt;
+  };
+  std::optional<uint64_t> value = valueOf(reg);
+  if (!value) // Never written and never read before the cut: it still has its reset value.
+    return llvm::Error::success();
+  Relocation &relocation = binding.relocation();
+  llvm::Expected<uint64_t> placed =
+      relocation.registers.restore(source, relocation.map, keyframe.packet, reg, *value, valueOf);
+  if (!placed)
+    return placed.takeError();
+  return binding.writeRegister(description.registers[reg], *placed);
 }
 
 } // namespace
@@ -204,7 +216,7 @@ llvm::Error restoreKeyframe(DeviceBinding &binding, TapeSource &source, const Ke
     llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extent.content);
     if (!content)
       return content.takeError();
-    if (llvm::Error error = binding.target().writeMemory(extent.address, *content))
+    if (llvm::Error error = binding.writeMemory(extent.address, *content))
       return error;
   }
   const Description *description = binding.description();
@@ -218,7 +230,7 @@ llvm::Error restoreKeyframe(DeviceBinding &binding, TapeSource &source, const Ke
                          "the restore recipe writes register " + reg.name +
                              ", which the description forbids a replay to write",
                          "keyframe", "--allow-register " + reg.name);
-      if (llvm::Error error = restoreRegister(binding, keyframe, reg))
+      if (llvm::Error error = restoreRegister(binding, source, keyframe, step.reg))
         return error;
       continue;
     }

@@ -1,5 +1,6 @@
 #include "replayer/Rows.h"
 #include "format/Failure.h"
+#include "replayer/DeviceBinding.h"
 #include <algorithm>
 
 namespace tapeback {
@@ -41,20 +42,29 @@ std::optional<uint64_t> Rows::offsetOf(uint64_t place) const {
   return std::nullopt;
 }
 
-llvm::Error Rows::read(Target &target, llvm::MutableArrayRef<uint8_t> out) const {
-  for (uint64_t row = 0; row < count && !out.empty(); ++row) {
-    llvm::MutableArrayRef<uint8_t> piece = out.take_front(std::min<uint64_t>(rowBytes, out.size()));
-    if (llvm::Error error = target.readMemory(rowAddress(row), piece))
+template <typename Memory>
+static llvm::Error readRows(const Rows &rows, Memory &memory, llvm::MutableArrayRef<uint8_t> out) {
+  for (uint64_t row = 0; row < rows.count && !out.empty(); ++row) {
+    llvm::MutableArrayRef<uint8_t> piece = out.take_front(std::min<uint64_t>(rows.rowBytes, out.size()));
+    if (llvm::Error error = memory.readMemory(rows.rowAddress(row), piece))
       return error;
     out = out.drop_front(piece.size());
   }
   return llvm::Error::success();
 }
 
-llvm::Error Rows::write(Target &target, llvm::ArrayRef<uint8_t> in) const {
+llvm::Error Rows::read(const DeviceBinding &memory, llvm::MutableArrayRef<uint8_t> out) const {
+  return readRows(*this, memory, out);
+}
+
+llvm::Error Rows::read(Target &memory, llvm::MutableArrayRef<uint8_t> out) const {
+  return readRows(*this, memory, out);
+}
+
+llvm::Error Rows::write(DeviceBinding &memory, llvm::ArrayRef<uint8_t> in) const {
   for (uint64_t row = 0; row < count && !in.empty(); ++row) {
     llvm::ArrayRef<uint8_t> piece = in.take_front(std::min<uint64_t>(rowBytes, in.size()));
-    if (llvm::Error error = target.writeMemory(rowAddress(row), piece))
+    if (llvm::Error error = memory.writeMemory(rowAddress(row), piece))
       return error;
     in = in.drop_front(piece.size());
   }

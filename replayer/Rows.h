@@ -3,12 +3,14 @@
 #pragma once
 
 #include "format/Packet.h"
-#include "hal/Target.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include <optional>
 
 namespace tapeback {
+
+class DeviceBinding;
+class Target;
 
 /// Lengths and strides are the tape's word: made only by of(), which checks that nothing overflows.
 struct Rows {
@@ -27,9 +29,11 @@ struct Rows {
   /// Where in the payload the byte at `place` is; the last row that covers it. Nothing if none does.
   std::optional<uint64_t> offsetOf(uint64_t place) const;
 
-  /// Gathers and scatters. Short content fills the first rows only.
-  llvm::Error read(Target &target, llvm::MutableArrayRef<uint8_t> out) const;
-  llvm::Error write(Target &target, llvm::ArrayRef<uint8_t> in) const;
+  /// Gathers and scatters. Short content fills the first rows only. A target's addresses are its own, a
+  /// binding's the recorded ones.
+  llvm::Error read(const DeviceBinding &memory, llvm::MutableArrayRef<uint8_t> out) const;
+  llvm::Error write(DeviceBinding &memory, llvm::ArrayRef<uint8_t> in) const;
+  llvm::Error read(Target &memory, llvm::MutableArrayRef<uint8_t> out) const;
 };
 
 /// Where the byte at `offset` of the packet's content lies in memory, if the packet's rows make sense.

@@ -1,9 +1,7 @@
 #include "replayer/Trim.h"
 #include "format/Failure.h"
-#include "replayer/Established.h"
-#include "replayer/History.h"
+#include "replayer/StartChoice.h"
 #include "replayer/StartState.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace tapeback {
@@ -20,10 +18,7 @@ public:
 private:
   llvm::Error findRange();
   llvm::Error chooseStart();
-  llvm::Expected<bool> tryKeyframe(uint64_t window, std::string &why);
   llvm::Error checkPrefix();
-  llvm::Expected<std::optional<uint64_t>> findLoss(uint64_t first, uint64_t last);
-  llvm::Expected<std::vector<uint64_t>> restorableWindows();
 
   llvm::Error write(TapeWriter &writer);
   llvm::Error writeTables(TapeWriter &writer);
@@ -32,7 +27,6 @@ private:
   llvm::Error copyContent(TapeWriter &writer, BlobId id);
   llvm::Error copyKeyframe(TapeWriter &writer, Keyframe keyframe);
   llvm::Error copyPacket(TapeWriter &writer, Packet packet, PacketExtra extra, uint64_t ordinal);
-  llvm::Expected<Outcome> outcome();
   Manifest manifest() const;
 
   TapeSource &source;
@@ -40,10 +34,8 @@ private:
   llvm::StringRef path;
   const TrimOptions &options;
   TrimReport report;
-  uint64_t start = 0, from = 0, end = 0;
-  uint64_t startWindow = 0;
-  std::vector<std::unique_ptr<History>> atStart; ///< What each device had been told before `start`.
-  bool withKeyframe = false;
+  uint64_t from = 0, end = 0;
+  ChosenStart chosen;
 };
 
 llvm::Error Trimming::findRange() {
@@ -64,119 +56,9 @@ llvm::Error Trimming::findRange() {
   return llvm::Error::success();
 }
 
-/// Whether the tape can begin at a window with keyframes: all devices restorable there, and nothing in the
-/// range depends on what a keyframe does not restore. Fills `atStart` and `start` if so.
-llvm::Expected<bool> Trimming::tryKeyframe(uint64_t window, std::string &why) {
-  llvm::Expected<WindowInfo> info = reader.window(window);
-  if (!info)
-    return info.takeError();
-  uint64_t cut = info->firstPacket;
-  llvm::Expected<std::optional<uint64_t>> loss = findLoss(cut, from);
-  if (!loss)
-    return loss.takeError();
-  if (*loss) {
-    why = "window " + std::to_string(window) + ": packets were lost behind it, at packet " +
-          std::to_string(**loss);
-    return false;
-  }
-  std::vector<std::unique_ptr<History>> histories;
-  for (size_t device = 0; device < source.deviceCount(); ++device) {
-    llvm::Expected<std::unique_ptr<History>> history =
-        History::before(source, uint16_t(device), cut, /*contents=*/true);
-    if (!history)
-      return history.takeError();
-    llvm::Expected<Keyframe> keyframe = (*history)->state().keyframe(
-        [](llvm::ArrayRef<uint8_t>) -> llvm::Expected<BlobId> { return BlobId(); });
-    if (!keyframe)
-      return keyframe.takeError();
-    if (!keyframe->restorable) {
-      why = "window " + std::to_string(window) + ": " + keyframe->reason;
-      return false;
-    }
-    histories.push_back(std::move(*history));
-  }
-  for (size_t device = 0; device < source.deviceCount(); ++device) {
-    // The check walks on; what is kept for writing must stay at the cut.
-    llvm::Expected<std::optional<std::string>> missing =
-        findUnestablished(source, uint16_t(device), cut, end);
-    if (!missing)
-      return missing.takeError();
-    if (*missing) {
-      why = "window " + std::to_string(window) + ": " + **missing;
-      return false;
-    }
-  }
-  start = cut;
-  startWindow = window;
-  atStart = std::move(histories);
-  withKeyframe = true;
-  return true;
-}
-
-/// Windows before the range at whose start all devices are restorable, nearest first, not too far back.
-llvm::Expected<std::vector<uint64_t>> Trimming::restorableWindows() {
-  constexpr uint64_t farthest = 256;
-  constexpr size_t most = 8;
-  std::vector<uint64_t> found;
-  uint64_t first = options.firstWindow > farthest ? options.firstWindow - farthest : 1;
-  std::vector<std::unique_ptr<History>> histories;
-  for (uint64_t window = first; window < options.firstWindow; ++window) {
-    llvm::Expected<WindowInfo> info = reader.window(window);
-    if (!info)
-      return info.takeError();
-    bool restorable = true;
-    for (size_t device = 0; device < source.deviceCount(); ++device) {
-      if (device == histories.size()) {
-        llvm::Expected<std::unique_ptr<History>> history =
-            History::before(source, uint16_t(device), info->firstPacket, /*contents=*/true);
-        if (!history)
-          return history.takeError();
-        histories.push_back(std::move(*history));
-      } else if (llvm::Error error = histories[device]->advanceTo(info->firstPacket)) {
-        return error;
-      }
-      if (!histories[device]->state().quiescent()) {
-        restorable = false;
-        continue;
-      }
-      llvm::Expected<Keyframe> keyframe = histories[device]->state().keyframe(
-          [](llvm::ArrayRef<uint8_t>) -> llvm::Expected<BlobId> { return BlobId(); });
-      if (!keyframe)
-        return keyframe.takeError();
-      restorable &= keyframe->restorable;
-    }
-    if (restorable)
-      found.push_back(window);
-  }
-  std::reverse(found.begin(), found.end());
-  if (found.size() > most)
-    found.resize(most);
-  return found;
-}
-
-/// The first packet of [first, last) at which packets are missing.
-llvm::Expected<std::optional<uint64_t>> Trimming::findLoss(uint64_t first, uint64_t last) {
-  PacketBatch batch;
-  for (uint64_t position = first; position < last; position += batch.packets.size()) {
-    if (llvm::Error error = reader.readBlockFrom(position, batch))
-      return error;
-    if (batch.packets.empty())
-      break;
-    for (size_t i = 0; i < batch.packets.size() && position + i < last; ++i) {
-      const Packet &packet = batch.packets[i];
-      // A recording that begins late says so at its head, behind its keyframes.
-      bool atHead =
-          packet.address == uint64_t(LossCause::NotRecording) && position + i < source.deviceCount() + 8;
-      if (packet.kind == PacketKind::Loss && packet.value && !atHead)
-        return std::optional<uint64_t>(position + i);
-    }
-  }
-  return std::optional<uint64_t>();
-}
-
 /// A prefix from the very start carries everything, unless something is missing from it.
 llvm::Error Trimming::checkPrefix() {
-  llvm::Expected<std::optional<uint64_t>> loss = findLoss(0, from);
+  llvm::Expected<std::optional<uint64_t>> loss = findLoss(source, 0, from);
   if (!loss)
     return loss.takeError();
   if (*loss) {
@@ -195,9 +77,7 @@ llvm::Error Trimming::checkPrefix() {
     return failUsage("not-trimmable", failure.message, failure.where,
                      "begin the range at a window whose state can be restored");
   }
-  start = startWindow = 0;
-  atStart.clear();
-  withKeyframe = false;
+  chosen = ChosenStart();
   return llvm::Error::success();
 }
 
@@ -208,7 +88,7 @@ llvm::Error Trimming::chooseStart() {
   }
   if (options.start != TrimOptions::Start::Prefix) {
     std::string why;
-    llvm::Expected<bool> possible = tryKeyframe(options.firstWindow, why);
+    llvm::Expected<bool> possible = tryKeyframe(source, options.firstWindow, from, end, chosen, why);
     if (!possible)
       return possible.takeError();
     if (*possible) {
@@ -220,11 +100,11 @@ llvm::Error Trimming::chooseStart() {
       return failUsage("not-trimmable", "the state at the cut cannot be restored: " + why,
                        "window " + std::to_string(options.firstWindow),
                        "a pinned prefix may do: leave out --start keyframe");
-    llvm::Expected<std::vector<uint64_t>> earlier = restorableWindows();
+    llvm::Expected<std::vector<uint64_t>> earlier = restorableWindows(source, options.firstWindow);
     if (!earlier)
       return earlier.takeError();
     for (uint64_t window : *earlier) {
-      possible = tryKeyframe(window, why);
+      possible = tryKeyframe(source, window, from, end, chosen, why);
       if (!possible)
         return possible.takeError();
       if (*possible) {
@@ -286,9 +166,9 @@ llvm::Error Trimming::copyKeyframe(TapeWriter &writer, Keyframe keyframe) {
 }
 
 llvm::Error Trimming::writeStartKeyframes(TapeWriter &writer) {
-  if (!withKeyframe)
+  if (!chosen.withKeyframe)
     return llvm::Error::success(); // The tape's own, if it begins with one, are copied with its packets.
-  for (std::unique_ptr<History> &history : atStart) {
+  for (std::unique_ptr<History> &history : chosen.histories) {
     llvm::Expected<Keyframe> keyframe =
         history->state().keyframe([&](llvm::ArrayRef<uint8_t> content) { return writer.blob(content); });
     if (!keyframe)
@@ -303,8 +183,8 @@ llvm::Error Trimming::copyPacket(TapeWriter &writer, Packet packet, PacketExtra 
   if (ordinal < from)
     packet.flags |= Prefix;
   if (linksToPacket(packet.kind) && extra.link != noLink) {
-    if (extra.link >= start && extra.link < ordinal) {
-      extra.link -= start;
+    if (extra.link >= chosen.packet && extra.link < ordinal) {
+      extra.link -= chosen.packet;
     } else {
       extra.link = noLink;
       ++report.linksCut;
@@ -322,9 +202,9 @@ llvm::Error Trimming::writePackets(TapeWriter &writer) {
   uint64_t keyframes = reader.keyframeCount(), nextKeyframe = 0;
   WindowCursor cursor(reader);
   PacketBatch batch;
-  for (uint64_t position = start; position < end;) {
+  for (uint64_t position = chosen.packet; position < end;) {
     if (options.progress)
-      options.progress(position - start, end - start);
+      options.progress(position - chosen.packet, end - chosen.packet);
     if (llvm::Error error = reader.readBlockFrom(position, batch))
       return error;
     if (batch.packets.empty() || batch.firstOrdinal != position)
@@ -340,7 +220,7 @@ llvm::Error Trimming::writePackets(TapeWriter &writer) {
         if (keyframe->packet > position)
           break;
         // At the start ours says the same, or more.
-        if (keyframe->packet == position && !(withKeyframe && position == start))
+        if (keyframe->packet == position && !(chosen.withKeyframe && position == chosen.packet))
           if (llvm::Error error = copyKeyframe(writer, std::move(*keyframe)))
             return error;
       }
@@ -349,7 +229,7 @@ llvm::Error Trimming::writePackets(TapeWriter &writer) {
         return error;
       for (const TapeReader::TriggerRecord &trigger : *triggers)
         if (trigger.packet == position)
-          if (llvm::Error error = writer.trigger(position - start, trigger.text))
+          if (llvm::Error error = writer.trigger(position - chosen.packet, trigger.text))
             return error;
       if (position + 1 == cursor.endPacket())
         if (llvm::Error error = writer.endWindow(cursor.info().quiescent))
@@ -359,70 +239,6 @@ llvm::Error Trimming::writePackets(TapeWriter &writer) {
   return llvm::Error::success();
 }
 
-/// The recorded outcome as it concerns this range. A signature's marker keeps its name and the commands since
-/// it, but is counted from the new start; if it lies before the start, commands count from there.
-llvm::Expected<Outcome> Trimming::outcome() {
-  Outcome result = reader.outcome();
-  if (result.kind != Outcome::Kind::Failed)
-    return result;
-  // Without a place it is the program's end that failed, which only the tape's end knows.
-  bool inside =
-      result.packet ? *result.packet >= from && *result.packet < end : end == reader.summary().packets;
-  report.failureInside = inside;
-  if (!inside) {
-    std::string text = "the recorded failure lies outside this range (" + result.text + ")";
-    result = Outcome();
-    result.text = std::move(text);
-    return result;
-  }
-  if (!result.packet || !result.signature || !start)
-    return result;
-  Packet packet;
-  PacketExtra extra;
-  if (llvm::Error error = source.packetAt(*result.packet, packet, extra))
-    return error;
-  llvm::Expected<std::unique_ptr<History>> before =
-      History::before(source, packet.device, start, /*contents=*/false);
-  if (!before)
-    return before.takeError();
-  const ShadowState &atCut = (*before)->state();
-  Signature &signature = *result.signature;
-  // Walk the new tape's part with counters that begin at its start.
-  ShadowState counted(source.description(packet.device), source.spaceNames(), packet.device);
-  llvm::Error failure = llvm::Error::success();
-  PacketBatch batch;
-  for (uint64_t position = start; position <= *result.packet; position += batch.packets.size()) {
-    if (llvm::Error error = reader.readBlockFrom(position, batch))
-      return error;
-    if (batch.packets.empty())
-      break;
-    for (size_t i = 0; i < batch.packets.size() && position + i <= *result.packet; ++i) {
-      const Packet &seen = batch.packets[i];
-      if (seen.kind != PacketKind::Marker)
-        continue;
-      counted.apply(position + i, seen, batch.extra(seen), [&](BlobId id) -> llvm::ArrayRef<uint8_t> {
-        llvm::Expected<llvm::ArrayRef<uint8_t>> content = reader.blob(id);
-        if (content)
-          return *content;
-        failure = llvm::joinErrors(std::move(failure), content.takeError());
-        return {};
-      });
-    }
-  }
-  if (failure)
-    return failure;
-  if (counted.markerOccurrence()) {
-    signature.marker = counted.marker();
-    signature.markerOccurrence = counted.markerOccurrence();
-  } else {
-    signature.marker.clear();
-    signature.markerOccurrence = 0;
-    signature.command -= std::min(signature.command, atCut.commandsSinceMarker());
-  }
-  result.packet = *result.packet - start;
-  return result;
-}
-
 llvm::Error Trimming::write(TapeWriter &writer) {
   if (llvm::Error error = writeTables(writer))
     return error;
@@ -430,7 +246,7 @@ llvm::Error Trimming::write(TapeWriter &writer) {
     return error;
   if (llvm::Error error = writePackets(writer))
     return error;
-  llvm::Expected<Outcome> ended = outcome();
+  llvm::Expected<Outcome> ended = outcomeOfRange(source, chosen.packet, from, end, report.failureInside);
   if (!ended)
     return ended.takeError();
   llvm::Expected<TapeSummary> summary = writer.finish(*ended);
@@ -445,10 +261,10 @@ llvm::Expected<TrimReport> Trimming::run() {
     return error;
   if (llvm::Error error = chooseStart())
     return error;
-  report.firstPacket = start;
-  report.prefixPackets = from - start;
-  report.prefixWindows = options.firstWindow - startWindow;
-  report.keyframe = withKeyframe;
+  report.firstPacket = chosen.packet;
+  report.prefixPackets = from - chosen.packet;
+  report.prefixWindows = options.firstWindow - chosen.window;
+  report.keyframe = chosen.withKeyframe;
   llvm::Expected<std::unique_ptr<TapeWriter>> writer = TapeWriter::create(path, manifest(), options.writer);
   if (!writer)
     return writer.takeError();

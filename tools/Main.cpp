@@ -18,6 +18,7 @@ constexpr Verb table[] = {
     {"record", "Run a program and record what it says to a device", runRecord},
     {"replay", "Play a tape to a target and compare", runReplay},
     {"bisect", "Name the first window, packet and byte in which two targets differ", runBisect},
+    {"diff", "Compare two tapes with each other, without a target", runDiff},
     {"info", "Say what a tape is and what is on it", runInfo},
     {"dump", "List a tape's packets", runDump},
     {"trim", "Make a window range a tape of its own", runTrim},

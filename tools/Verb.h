@@ -19,6 +19,7 @@ llvm::ArrayRef<Verb> verbs();
 int runRecord(llvm::ArrayRef<const char *> args);
 int runReplay(llvm::ArrayRef<const char *> args);
 int runBisect(llvm::ArrayRef<const char *> args);
+int runDiff(llvm::ArrayRef<const char *> args);
 int runInfo(llvm::ArrayRef<const char *> args);
 int runDump(llvm::ArrayRef<const char *> args);
 int runTrim(llvm::ArrayRef<const char *> args);

@@ -4,6 +4,7 @@
 
 #include "triggers/Evaluator.h"
 #include "llvm/Support/Error.h"
+#include <string>
 
 namespace tapeback::triggers {
 
@@ -33,10 +34,50 @@ struct CaptureExtent {
   bool postShort = false;       ///< The stream ended before.
 };
 
+/// How far a capture reaches behind its trigger point, found packet by packet as they come.
+class PostWalk {
+public:
+  /// Behind packet `point`, fired at `time`.
+  PostWalk(uint64_t point, uint64_t time, CaptureAmount amount)
+      : point(point), time(time), amount(amount), edge(point) {}
+
+  /// True when no further packet can be part of it.
+  bool complete() const { return done || (amount.unit == CaptureUnit::Packets && taken == amount.amount); }
+  /// The next packet, in order. `startsWindow`: it is the first of its window. Call unless complete().
+  void next(uint64_t packet, const CaptureHistory::Facts &facts, bool startsWindow);
+  /// The stream has ended: whether it ended before the asked amount was reached.
+  bool shortAtEnd() const {
+    return !complete() && (amount.unit == CaptureUnit::Windows ? windows < amount.amount : amount.amount > 0);
+  }
+
+  uint64_t last() const { return edge; }
+  uint64_t count() const { return taken; } ///< Kept packets behind the point.
+
+private:
+  uint64_t point, time;
+  CaptureAmount amount;
+  uint64_t edge, taken = 0, used = 0, windows = 0;
+  bool done = false;
+};
+
+/// The part before the point.
+struct PreExtent {
+  uint64_t first = 0, count = 0;
+  bool isShort = false;
+};
+llvm::Expected<PreExtent> resolvePre(CaptureHistory &history, uint64_t point, uint64_t time,
+                                     CaptureAmount pre);
+
+/// "200 packets", "5 ms".
+std::string amountText(const CaptureAmount &amount);
+
 /// Around packet `point` (which is always part of it), fired at `time`. Packets that are not kept lie between
 /// but do not count. Units: N packets before and behind; all packets issued within the time; the windows of
 /// the point and N more; as many packets as fit into N bytes.
 llvm::Expected<CaptureExtent> resolveCapture(CaptureHistory &history, uint64_t point, uint64_t time,
                                              CaptureAmount pre, CaptureAmount post);
+
+/// "asked for 200 packets before and 50 packets behind, has 180 and 50 packets: the history was shorter".
+std::string extentText(const CaptureExtent &extent, const CaptureAmount &pre, const CaptureAmount &post);
 
 } // namespace tapeback::triggers

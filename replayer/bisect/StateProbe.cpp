@@ -97,7 +97,7 @@ constexpr uint64_t maxWindowBytes = 64u << 20;
 
 } // namespace
 
-bool StateProbe::isFree(Lockstep &run) {
+bool StateProbe::isFree(const PlayerPair &run) {
   for (size_t i = 0; i < run.good.player->deviceCount(); ++i)
     if (!run.good.player->binding(uint16_t(i)).capabilities().peek ||
         !run.bad.player->binding(uint16_t(i)).capabilities().peek)
@@ -105,7 +105,7 @@ bool StateProbe::isFree(Lockstep &run) {
   return true;
 }
 
-llvm::Error StateProbe::takeBaseline(Lockstep &run) {
+llvm::Error StateProbe::takeBaseline(const PlayerPair &run) {
   for (size_t i = 0; i < run.good.player->deviceCount(); ++i) {
     // Each register that differs is put aside, so that the next call goes on behind it.
     for (;;) {
@@ -128,7 +128,7 @@ llvm::Error StateProbe::takeBaseline(Lockstep &run) {
 }
 
 llvm::Expected<std::optional<StateDifference>>
-StateProbe::compare(Lockstep &run, unsigned parts, llvm::ArrayRef<const History *> histories) {
+StateProbe::compare(const PlayerPair &run, unsigned parts, llvm::ArrayRef<const History *> histories) {
   for (size_t i = 0; i < run.good.player->deviceCount(); ++i) {
     uint16_t device = uint16_t(i);
     if (parts & ProbeWindows) {
@@ -169,8 +169,9 @@ bool StateProbe::isWritten(const History &history, const InternalWindow &window,
 }
 
 /// False, with the reason in the coverage, if one of the targets does not let the window be seen.
-llvm::Expected<bool> StateProbe::readBoth(Lockstep &run, uint16_t device, const InternalWindow &window,
-                                          std::vector<uint8_t> &good, std::vector<uint8_t> &bad) {
+llvm::Expected<bool> StateProbe::readBoth(const PlayerPair &run, uint16_t device,
+                                          const InternalWindow &window, std::vector<uint8_t> &good,
+                                          std::vector<uint8_t> &bad) {
   for (auto [side, bytes] : {std::pair(&run.good, &good), std::pair(&run.bad, &bad)}) {
     bytes->resize(window.size);
     llvm::Expected<std::optional<std::string>> reason =
@@ -200,8 +201,8 @@ std::optional<uint64_t> StateProbe::firstDifference(const InternalWindow &window
   return std::nullopt;
 }
 
-llvm::Expected<std::optional<StateDifference>> StateProbe::compareWindows(Lockstep &run, uint16_t device,
-                                                                          const History *history) {
+llvm::Expected<std::optional<StateDifference>>
+StateProbe::compareWindows(const PlayerPair &run, uint16_t device, const History *history) {
   const Description *description = source.description(device);
   if (!description)
     return std::optional<StateDifference>();
@@ -243,7 +244,8 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareWindows(Lockst
   return std::optional<StateDifference>();
 }
 
-llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(Lockstep &run, uint16_t device) {
+llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(const PlayerPair &run,
+                                                                            uint16_t device) {
   const Description *description = source.description(device);
   if (!description)
     return std::optional<StateDifference>();
@@ -265,7 +267,8 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(Lock
         llvm::Expected<uint64_t> read = binding->readRegister(reg);
         if (!read)
           return read.takeError();
-        *value = *read;
+        const Relocation &relocation = binding->relocation();
+        *value = relocation.registers.recorded(relocation.map, description->indexOf(reg), *read);
       }
       differs = ((left ^ right) & mask) != 0;
     }
@@ -290,7 +293,8 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(Lock
 
 /// Counters that every implementation must agree on, where both targets tell them. A fence is seen before its
 /// command counts as complete, so that a difference must outlast some time.
-llvm::Expected<std::optional<StateDifference>> StateProbe::compareCounters(Lockstep &run, uint16_t device) {
+llvm::Expected<std::optional<StateDifference>> StateProbe::compareCounters(const PlayerPair &run,
+                                                                           uint16_t device) {
   constexpr unsigned looks = 4;
   constexpr uint64_t between = 2'000;
   const Description *description = source.description(device);
@@ -333,7 +337,8 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareCounters(Locks
   return std::optional<StateDifference>();
 }
 
-llvm::Expected<std::optional<StateDifference>> StateProbe::compareMemory(Lockstep &run, uint16_t device) {
+llvm::Expected<std::optional<StateDifference>> StateProbe::compareMemory(const PlayerPair &run,
+                                                                         uint16_t device) {
   DeviceBinding &good = run.good.player->binding(device), &bad = run.bad.player->binding(device);
   constexpr uint64_t piece = 1 << 20;
   uint64_t looked = 0;
@@ -353,9 +358,9 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareMemory(Lockste
       coverage.memory = true;
       left.resize(size);
       right.resize(size);
-      if (llvm::Error error = good.target().readMemory(iova + at, left))
+      if (llvm::Error error = good.readMemory(iova + at, left))
         return error;
-      if (llvm::Error error = bad.target().readMemory(iova + at, right))
+      if (llvm::Error error = bad.readMemory(iova + at, right))
         return error;
       auto [l, r] = std::mismatch(left.begin(), left.end(), right.begin());
       if (l == left.end())

@@ -27,6 +27,17 @@ struct ProbeCoverage {
   bool memory = false;
 };
 
+/// The two sides whose states are compared. Refers to them.
+struct PlayerPair {
+  struct Side {
+    Player *player;
+  };
+  Side good, bad;
+  PlayerPair(Lockstep &run)
+      : good{run.good.player.get()}, bad{run.bad.player.get()} {} // Two that go together.
+  PlayerPair(Player &good, Player &bad) : good{&good}, bad{&bad} {}
+};
+
 /// One probe's parts. Windows and memory are free of side effects where both targets can be peeked; registers
 /// (and exact counters with them) are read like any program would.
 enum ProbePart : unsigned { ProbeWindows = 1, ProbeMemory = 2, ProbeRegisters = 4 };
@@ -37,18 +48,18 @@ struct ProbeOptions {
   WaitLimits waits;
 };
 
-/// Compares the states of a lockstep's two sides. What differs before the first packet (takeBaseline) is not
-/// a divergence but a difference of the targets: such registers, and bytes that nobody has written yet, are
-/// left out and named in the coverage.
+/// Compares the states of two sides that were told the same. What differs before the first packet
+/// (takeBaseline) is not a divergence but a difference of the targets: such registers, and bytes that nobody
+/// has written yet, are left out and named in the coverage.
 class StateProbe {
 public:
   StateProbe(TapeSource &source, const ProbeOptions &options, ProbeCoverage &coverage)
       : source(source), options(options), coverage(coverage) {}
 
-  llvm::Error takeBaseline(Lockstep &run);
+  llvm::Error takeBaseline(const PlayerPair &run);
   /// What differs first: windows, then memory, then registers. `histories`: what each device had been told,
   /// if bytes that nobody has written are to be told from those that somebody has.
-  llvm::Expected<std::optional<StateDifference>> compare(Lockstep &run, unsigned parts,
+  llvm::Expected<std::optional<StateDifference>> compare(const PlayerPair &run, unsigned parts,
                                                          llvm::ArrayRef<const History *> histories);
 
   /// Differences seen once and not again when looked at a second time: wrong answers, not wrong states. By
@@ -56,15 +67,15 @@ public:
   std::map<std::string, uint64_t> transients;
 
   /// Both targets of every device show all their windows without side effect.
-  static bool isFree(Lockstep &run);
+  static bool isFree(const PlayerPair &run);
 
 private:
-  llvm::Expected<std::optional<StateDifference>> compareWindows(Lockstep &run, uint16_t device,
+  llvm::Expected<std::optional<StateDifference>> compareWindows(const PlayerPair &run, uint16_t device,
                                                                 const History *history);
-  llvm::Expected<std::optional<StateDifference>> compareRegisters(Lockstep &run, uint16_t device);
-  llvm::Expected<std::optional<StateDifference>> compareCounters(Lockstep &run, uint16_t device);
-  llvm::Expected<std::optional<StateDifference>> compareMemory(Lockstep &run, uint16_t device);
-  llvm::Expected<bool> readBoth(Lockstep &run, uint16_t device, const InternalWindow &window,
+  llvm::Expected<std::optional<StateDifference>> compareRegisters(const PlayerPair &run, uint16_t device);
+  llvm::Expected<std::optional<StateDifference>> compareCounters(const PlayerPair &run, uint16_t device);
+  llvm::Expected<std::optional<StateDifference>> compareMemory(const PlayerPair &run, uint16_t device);
+  llvm::Expected<bool> readBoth(const PlayerPair &run, uint16_t device, const InternalWindow &window,
                                 std::vector<uint8_t> &good, std::vector<uint8_t> &bad);
   std::optional<uint64_t> firstDifference(const InternalWindow &window, const History *history,
                                           llvm::ArrayRef<uint8_t> good, llvm::ArrayRef<uint8_t> bad) const;

@@ -80,7 +80,7 @@ std::vector<Packet> traffic(Traffic kind, size_t count) {
       packet.width = word == 4 ? 4 : 8;
       packet.address = word == 4 ? 0x1000 : 0x100000 + entry % 1024 * 32 + word * 8;
       packet.value = word == 0   ? 0x40 + (bits >> 16 & 3)
-                     : word == 1 ? 0x10000000 + entry * 4096
+                     : word == 1 ? 0x10000000 + (bits >> 40 & 0xffff) * 4096
                      : word == 2 ? (bits >> 18 & 15) * 64
                      : word == 3 ? entry
                                  : entry % 1024;
@@ -113,12 +113,18 @@ const std::vector<Packet> &packetsOf(Traffic kind) {
   return all[kind];
 }
 
+/// In runs, as the collector has them.
+void appendAll(TapeWriter &writer, Traffic kind) {
+  for (llvm::ArrayRef<Packet> rest = packetsOf(kind); !rest.empty();
+       rest = rest.drop_front(std::min<size_t>(rest.size(), 1000)))
+    require(writer.append(rest.take_front(1000)));
+}
+
 uint64_t writeTape(const std::string &path, Traffic kind) {
   WriterOptions options;
   options.syncOnFinish = false; // The disk is not what is measured.
   auto writer = require(TapeWriter::create(path, Manifest(), options));
-  for (const Packet &packet : packetsOf(kind))
-    require(writer->append(packet));
+  appendAll(*writer, kind);
   require(writer->finish(Outcome()).takeError());
   return std::filesystem::file_size(path);
 }
@@ -208,8 +214,7 @@ const std::string &largeTape() {
     auto writer = require(TapeWriter::create(name, Manifest(), options));
     while (writer->bytesWritten() < (1ull << 30))
       for (const Traffic kind : {Random, Random, Registers})
-        for (const Packet &packet : packetsOf(kind))
-          require(writer->append(packet));
+        appendAll(*writer, kind);
     require(writer->finish(Outcome()).takeError());
     return name;
   }();

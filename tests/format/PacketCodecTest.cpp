@@ -139,6 +139,37 @@ TEST_CASE("a column that does not change costs eight bytes, one that walks costs
   CHECK(encodeColumn(1, walking, scratch).bytes() == 8 + 1 + 1000);
 }
 
+TEST_CASE("planes made piece by piece are those of the whole column") {
+  std::mt19937_64 random(6);
+  PlaneSet planes;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<uint64_t> values(1 + random() % 400);
+    const unsigned shift = random() % 64;
+    for (uint64_t &value : values)
+      value = random() % 20 == 0 ? random() >> shift : random() % 3;
+    planes.clear(values.size());
+    for (llvm::ArrayRef<uint64_t> rest = values; !rest.empty();) {
+      const auto piece = rest.take_front(random() % 100);
+      uint64_t orOfAll = 0;
+      for (const uint64_t value : piece)
+        orOfAll |= value;
+      planes.add(piece, orOfAll);
+      rest = rest.drop_front(piece.size());
+    }
+    EncodedColumn whole{1, Encoding::Planes, 0, planes.mask(), values, nullptr}, pieces = whole;
+    pieces.residuals = {};
+    pieces.planes = &planes;
+    REQUIRE(pieces.bytes() == whole.bytes());
+    Bytes expected(whole.bytes()), made(whole.bytes());
+    whole.write(expected.data());
+    pieces.write(made.data());
+    CHECK(made == expected);
+    std::vector<uint64_t> back(values.size());
+    REQUIRE(decodePlanes(made, back));
+    CHECK(back == values);
+  }
+}
+
 TEST_CASE("packets of any kind survive a block, and blocks do not depend on each other") {
   std::mt19937_64 random(11);
   PacketEncoder encoder;

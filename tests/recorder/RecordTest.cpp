@@ -579,7 +579,7 @@ TEST_CASE("a terminal that goes ends the program, and the tape is closed") {
     _exit(127);
   }
   auto eventually = [](auto holds) {
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       if (holds())
         return true;
       usleep(10'000);

@@ -15,6 +15,11 @@ static T succeed(llvm::Expected<T> value) {
   return std::move(*value);
 }
 
+static void gather(Target &target, const Rows &rows, llvm::MutableArrayRef<uint8_t> out) {
+  for (uint64_t row = 0; row < rows.count; ++row)
+    succeed(target.readMemory(rows.rowAddress(row), out.slice(row * rows.rowBytes, rows.rowBytes)));
+}
+
 TargetCapabilities FilterTarget::capabilities() const {
   TargetCapabilities result = inner->capabilities();
   result.peek &= peeks;
@@ -217,7 +222,7 @@ QueueProgram::Submitted QueueProgram::submit(unsigned q, const minnow_command &c
   rows.mask = command.w[8];
   if (opcode == MINNOW_DMA_LOAD && !(flags & (DeviceOwned | NotCaptured))) {
     std::vector<uint8_t> content(rows.length);
-    succeed(succeed(Rows::of(descriptor, rows)).read(*device, content));
+    gather(*device, succeed(Rows::of(descriptor, rows)), content);
     rows.payload = theTape->store(content);
   }
   result.descriptor = append(descriptor, rows);
@@ -242,7 +247,7 @@ uint64_t QueueProgram::completion(uint64_t descriptor, bool again) {
   extra.payload = {};
   if (packet.flags & TransferFromDevice) {
     std::vector<uint8_t> content(extra.length);
-    succeed(succeed(Rows::of(packet, extra)).read(*device, content));
+    gather(*device, succeed(Rows::of(packet, extra)), content);
     extra.payload = theTape->store(content);
   }
   return append(packet, extra);

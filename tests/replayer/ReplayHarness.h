@@ -3,6 +3,7 @@
 
 #include "doctest/doctest.h"
 #include "replayer/Replay.h"
+#include "tests/replayer/Mutation.h"
 #include "tests/replayer/ToyProgram.h"
 
 namespace tapeback::test {
@@ -12,6 +13,7 @@ inline ReplayOptions quickOptions() {
   ReplayOptions options;
   options.player.waits.maxDeadline = 5'000'000;
   options.player.waits.defaultDeadline = 5'000'000;
+  options.withoutRules = rulesLeftOut();
   return options;
 }
 

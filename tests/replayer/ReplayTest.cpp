@@ -394,7 +394,9 @@ TEST_CASE("Memory that cannot be placed where it was is a target error with the 
   uint64_t map = program.map(toyMemory, toyMemorySize);
   ToyOptions options;
   options.capabilities.chooseIova = false;
-  Replayed replayed = replay(*program.finish(), options);
+  ReplayOptions stay = quickOptions();
+  stay.player.binding.layout.kind = MemoryLayout::Kind::Never;
+  Replayed replayed = replay(*program.finish(), options, stay);
   INFO(summary(replayed));
   REQUIRE(replayed.report);
   CHECK(replayed->verdict == Verdict::Error);

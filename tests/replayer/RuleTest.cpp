@@ -101,7 +101,7 @@ TEST_CASE("relocate: address registers are compared at the recorded addresses") 
   CHECK(readOtherwise(toy::source, 0x1000, 8).firstRule() == Rule::ValueDiffers);
 }
 
-TEST_CASE("substitute: never silently matched, even where the value agrees") {
+TEST_CASE("substitute without a place to flow into: never silently matched, even where the value agrees") {
   Replayed same = readOtherwise(toy::substitute, 0);
   INFO(summary(same));
   CHECK(same->verdict == Verdict::Incomplete);

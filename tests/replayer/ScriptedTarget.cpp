@@ -3,6 +3,7 @@
 #include "hal/TargetFailure.h"
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tapeback::test {
 
@@ -21,6 +22,7 @@ registers:
     class: status
     policy: mask
     compare-mask: 0xfffffffe
+    poll-mask: 0x1
     reset: 0
     fields:
       - {name: BUSY, bits: 0}
@@ -31,7 +33,8 @@ registers:
   - {name: SRC, space: bar0, offset: 0x20, width: 8, class: address-low, reset: 0}
   - {name: DST, space: bar0, offset: 0x28, width: 8, class: address-low, reset: 0}
   - {name: COUNT, space: bar0, offset: 0x30, width: 8, class: stable, reset: 0}
-  - {name: CMD, space: bar0, offset: 0x38, width: 4, class: poll, policy: mask, compare-mask: 0xfffffffe, reset: 0}
+  - {name: CMD, space: bar0, offset: 0x38, width: 4, class: poll, policy: mask, compare-mask: 0xfffffffe,
+     poll-mask: 0x1, reset: 0, fields: [{name: RUN, bits: 0}]}
   - {name: NOISE, space: bar0, offset: 0x40, access: ro, class: volatile}
   - {name: FUSE, space: bar0, offset: 0x44, class: stable, policy: forbidden}
   - {name: MAYHANG, space: bar0, offset: 0x48, class: stable, policy: may-hang}
@@ -41,6 +44,13 @@ registers:
   - {name: RATE, space: bar0, offset: 0x58, access: ro, class: counter}
   - {name: WIDE, space: bar0, offset: 0x60, width: 8, class: stable, policy: mask, compare-mask: 0xff00ffffffffffff, reset: 0,
      fields: [{name: LOW, bits: "31:0"}, {name: TOP, bits: "63:56"}]}
+  - {name: COOKIE, space: bar0, offset: 0x70, access: ro, class: stable, policy: substitute,
+     flows-into: [{register: COOKIE_BACK}, {register: COOKIE_DONE}, {register: COOKIE_TAG, bits: "15:8"}]}
+  - {name: COOKIE_BACK, space: bar0, offset: 0x74, class: stable}
+  - {name: COOKIE_DONE, space: bar0, offset: 0x78, access: ro, class: status}
+  - {name: COOKIE_TAG, space: bar0, offset: 0x7c, class: stable}
+  - {name: CAUGHT, space: bar0, offset: 0x80, class: read-to-clear}
+  - {name: STREAM, space: bar0, offset: 0x84, access: ro, class: fifo}
 windows:
   - {name: buffer, base: 0x1000, size: 256, read-back: dma, max-transfer: 128, reset: 0}
 activities:
@@ -133,7 +143,7 @@ void ScriptedTarget::startDma(uint64_t value) {
   if (options.faults.healAtDma == runningDma)
     buffer = goodBuffer;
   bool hangs = options.faults.hangDma && runningDma != ~uint64_t(0) && runningDma >= *options.faults.hangDma;
-  dmaEnds = hangs ? ~uint64_t(0) : now + toy::dmaTime;
+  dmaEnds = hangs ? ~uint64_t(0) : now + toy::dmaTime * options.slowness;
 }
 
 void ScriptedTarget::finishDma() {
@@ -169,7 +179,7 @@ void ScriptedTarget::finishDma() {
   registers[toy::command] = value & ~uint64_t(1);
   if (value & 4) {
     registers[toy::irq] |= 0x100;
-    interruptPending = !options.faults.noInterrupts;
+    interruptsPending += !options.faults.noInterrupts;
   }
 }
 
@@ -188,7 +198,7 @@ void ScriptedTarget::settle() {
     registers[toy::status] &= ~uint64_t(1);
     if (registers[toy::status] & 0x80) {
       registers[toy::irq] |= 1;
-      interruptPending = !options.faults.noInterrupts;
+      interruptsPending += !options.faults.noInterrupts;
     }
   }
 }
@@ -216,6 +226,14 @@ llvm::Expected<uint64_t> ScriptedTarget::read(TargetSpaceId space, uint64_t addr
     value = now * 77 + options.faults.skew;
   if (reg == toy::turn)
     value = dmaEnds ? 0 : 1;
+  if (reg == toy::cookie)
+    value = registers[reg] = 0x5000 + options.faults.skew * 3 + number;
+  if (reg == toy::cookieDone) // Whoever hands back another cookie has not been served.
+    value = registers[toy::cookieBack] == registers[toy::cookie] ? registers[toy::cookie] : 0;
+  if (reg == toy::caught)
+    registers[reg] = 0;
+  if (reg == toy::stream)
+    value = registers[reg]++;
   if (reg == toy::exact)
     value = dmas + options.faults.counterError.value_or(0);
   if (reg == toy::rate)
@@ -244,7 +262,10 @@ llvm::Error ScriptedTarget::write(TargetSpaceId space, uint64_t address, unsigne
   case toy::irq:
   case toy::turn:
   case toy::exact:
-  case toy::rate: break;
+  case toy::rate:
+  case toy::cookie:
+  case toy::cookieDone:
+  case toy::stream: break;
   case toy::irqAck: {
     uint64_t number = acknowledges++;
     bool sticky = options.faults.stickyIrqFrom && number >= *options.faults.stickyIrqFrom;
@@ -254,7 +275,7 @@ llvm::Error ScriptedTarget::write(TargetSpaceId space, uint64_t address, unsigne
   }
   case toy::square:
     squared = value;
-    squareEnds = now + toy::squareTime;
+    squareEnds = now + toy::squareTime * options.slowness;
     registers[toy::status] |= 1;
     break;
   case toy::status: registers[reg] = (registers[reg] & 1) | (value & ~uint64_t(1)); break;
@@ -323,7 +344,7 @@ llvm::Expected<InterruptResult> ScriptedTarget::waitInterrupt(uint32_t vector, u
   if (vector != 0)
     return failUsage("unknown-vector", "the toy has one interrupt");
   uint64_t end = now + std::min<uint64_t>(deadlineNs, 10'000'000'000);
-  while (!interruptPending && now < end) {
+  while (!interruptsPending && now < end) {
     uint64_t next = end;
     for (const std::optional<uint64_t> &event : {dmaEnds, squareEnds})
       if (event && *event > now)
@@ -331,9 +352,8 @@ llvm::Expected<InterruptResult> ScriptedTarget::waitInterrupt(uint32_t vector, u
     now = next;
     settle();
   }
-  bool fired = interruptPending;
-  interruptPending = false;
-  return InterruptResult{fired, fired ? 1u : 0u};
+  unsigned count = std::exchange(interruptsPending, 0);
+  return InterruptResult{count != 0, count};
 }
 
 llvm::Error ScriptedTarget::advance(uint64_t nanoseconds) {
@@ -356,7 +376,7 @@ llvm::Error ScriptedTarget::reset(ResetKind) {
   dmaEnds.reset();
   squareEnds.reset();
   late.reset();
-  interruptPending = false;
+  interruptsPending = 0;
   return llvm::Error::success();
 }
 

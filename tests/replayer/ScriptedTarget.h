@@ -18,7 +18,8 @@ constexpr uint64_t id = 0x00, scratch = 0x04, square = 0x08, status = 0x0c, irq 
 constexpr uint64_t source = 0x20, destination = 0x28, count = 0x30, command = 0x38;
 constexpr uint64_t noise = 0x40, fuse = 0x44, mayHang = 0x48, turn = 0x4c, substitute = 0x50, exact = 0x54,
                    rate = 0x58;
-constexpr uint64_t wide = 0x60;
+constexpr uint64_t wide = 0x60, cookie = 0x70, cookieBack = 0x74, cookieDone = 0x78, cookieTag = 0x7c;
+constexpr uint64_t caught = 0x80, stream = 0x84;
 constexpr uint64_t bufferBase = 0x1000, bufferSize = 256;
 constexpr uint64_t dmaTime = 100'000, squareTime = 10'000; ///< Nanoseconds.
 constexpr uint64_t idValue = 0x70f00001;
@@ -55,6 +56,7 @@ struct ToyOptions {
   ToyFaults faults;
   std::string space = "bar0";
   uint64_t firstIova = 0x100000;
+  uint64_t slowness = 1; ///< Times as long as documented for everything that the toy does by itself.
   std::map<std::string, std::string> facts{{"vendor", "0x70f0"}};
   static TargetCapabilities makeCapabilities();
   ToyOptions() : capabilities(makeCapabilities()) {}
@@ -107,7 +109,7 @@ private:
   };
   std::optional<Late> late;
   uint64_t runningDma = 0, squared = 0;
-  bool interruptPending = false;
+  unsigned interruptsPending = 0;
   std::vector<uint8_t> goodBuffer; ///< As it would be without faults.
   uint64_t nextIova;
 };

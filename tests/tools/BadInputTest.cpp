@@ -32,7 +32,8 @@ std::vector<TapeVerb> tapeVerbs() {
                                {"recover", {"-o", "OUT"}, true},
                                {"trim", {"-o", "OUT", "--range", "w0"}, true},
                                {"replay", {"--target", "null:"}, false},
-                               {"bisect", {"--good", "null:", "--bad", "null:"}, false}};
+                               {"bisect", {"--good", "null:", "--bad", "null:"}, false},
+                               {"diff", {TAPEBACK_SOURCE_DIR "/tests/golden/v1-edu.tape"}, false}};
   std::string help = runTapeback({"--help"}).out;
   std::erase_if(all,
                 [&](const TapeVerb &verb) { return !StringRef(help).contains("\n  " + verb.name + " "); });

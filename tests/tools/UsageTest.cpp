@@ -29,6 +29,7 @@ const std::map<std::string, std::vector<std::string>> &goodArguments() {
       {"record", {"--target", "null:", "-o", "/tmp/tapeback-never-written.tape", "--", "/bin/true"}},
       {"replay", {"/nonexistent.tape", "--target", "null:"}},
       {"bisect", {"/nonexistent.tape", "--good", "null:", "--bad", "null:"}},
+      {"diff", {"/nonexistent.tape", "/nonexistent.tape"}},
       {"info", {"/nonexistent.tape"}},
       {"dump", {"/nonexistent.tape"}},
       {"trigger", {"check", "/nonexistent.trig"}},
@@ -54,7 +55,7 @@ TEST_CASE("the command lists every verb of the design that exists, and nothing o
   CHECK(help.err.empty());
   CHECK_FALSE(StringRef(help.out).contains("LLVM"));
   std::vector<std::string> verbs = verbsInHelp();
-  CHECK(verbs == std::vector<std::string>{"record", "replay", "bisect", "info", "dump", "trim", "trigger",
+  CHECK(verbs == std::vector<std::string>{"record", "replay", "bisect", "diff", "info", "dump", "trim", "trigger",
                                           "verify", "recover", "import", "targets", "device"});
   for (const std::string &verb : verbs)
     CHECK_MESSAGE(goodArguments().count(verb), verb);

@@ -21,6 +21,7 @@ BUILD = ScriptTest.BUILD
 TAPEBACK = BUILD / "bin" / "tapeback"
 EXERCISE = BUILD / "bin" / "edu-exercise"
 OPERATIONS = 400
+PACKETS = 400  # On a tape, before anything is killed. All of them are compared in a replay.
 FAULTS = ["dma-last-byte", "factorial", "irq-sticky", "liveness&after=20"]
 
 GUEST = r"""
@@ -45,8 +46,18 @@ until_() { # CONDITION: waits until it holds, at most 30 seconds
     usleep 20000
   done
 }
-recorded() { # TAPE: waits until a good part of a recording that goes on is in the shared folder
-  until_ "[ \$(wc -c <$1.partial) -gt 14000 ]"
+recorded() { # TAPE: waits until a good part of a recording that goes on is in the shared folder, counted in packets
+  until_ "[ -s $1.partial ]"
+  turns=0
+  until recover_ $1; do
+    turns=$((turns + 1))
+    [ $turns -lt 300 ] || { echo "@@failed waiting for $1"; return 1; }
+    usleep 200000
+  done
+}
+recover_() { # TAPE: whether a copy of what is there of it has a good number of packets
+  tapeback recover --json --force $1.partial -o /tmp/probe.tape >/tmp/probe.json 2>/dev/null
+  [ "$(grep -o '"packets_kept": *[0-9]*' /tmp/probe.json | grep -o '[0-9]*$')" -ge @PACKETS@ ] 2>/dev/null
 }
 bind() {
   echo vfio-pci >/sys/bus/pci/devices/$1/driver_override
@@ -126,15 +137,12 @@ recovered() { # The kernel is done with it; in this machine the link does not co
   recoveries=$((recoveries + 1))
   until_ '[ $(dmesg | grep -c "AER: device recovery") -ge $recoveries ]'
 }
-uptime_() { cut -d' ' -f1 /proc/uptime; }
 tapeback record --json --target vfio:$NVME -o bus-error.tape -- sh -c 'exec register-loop 8 10 300 >running.bus' >bus-error.out 2>bus-error.err &
 recorder=$!
 until_ "grep -q waiting running.bus"
-uptime_ >bus-error.times
 echo "@@bus-error 1"
 wait $recorder
 echo $? >bus-error.exit
-uptime_ >>bus-error.times
 recovered
 turn=2
 for tape in bus-error wait; do
@@ -236,7 +244,7 @@ class VfioTest(unittest.TestCase):
         image = VirtualMachine.buildImage(BUILD, extra=[BUILD / "bin" / "tests" / name for name in programs])
         devices = {f"edu{n}": "edu" for n in (1, 2, 3, 4)} | {"nvme1": "nvme,serial=tapeback"}
         try:
-            script = GUEST.replace("@OPS@", str(OPERATIONS))
+            script = GUEST.replace("@OPS@", str(OPERATIONS)).replace("@PACKETS@", str(PACKETS))
             with VirtualMachine.Machine(image, cls.share, script, devices=devices, seconds=780) as machine:
                 cls.console = machine.console
                 for turn in (1, 2, 3):
@@ -363,12 +371,10 @@ class VfioTest(unittest.TestCase):
     def test_a_bus_error_in_the_middle_of_a_recording(self):
         self.assertIn(self.exitOf("bus-error"), (0, 5))
         output = self.json("bus-error")
-        self.assertEqual(output["program"]["exit"], 3)
+        self.assertEqual(output["program"]["exit"], 3)  # Its wait failed; one that times out ends it with 0.
         self.assertEqual(output["outcome"], "failed")
         self.assertIn("bus-error", json.dumps(output["notes"]))
         self.assertIn("AER", self.text("bus-error.err"))
-        begin, end = map(float, self.text("bus-error.times").split())
-        self.assertLess(end - begin, 60)  # The program's own wait is 300 seconds long.
         self.run_("verify", self.share / "bus-error.tape")
 
     def test_a_bus_error_is_reproduced_by_a_replay_that_has_one_there(self):

@@ -1,5 +1,6 @@
 // tapeback trigger: checks trigger files, and carries them out over tapes.
 #include "format/Failure.h"
+#include "replayer/CaptureTape.h"
 #include "tools/CommandLine.h"
 #include "tools/OutputFile.h"
 #include "tools/PacketPrinter.h"
@@ -47,7 +48,7 @@ struct TriggerCommand {
   std::vector<std::string> tapes;
   DescriptionPointer description;
   std::string out, expect, range;
-  uint64_t limit = 0;
+  uint64_t limit = 0, prefix = 0;
   bool allowExec = false;
 };
 
@@ -162,8 +163,21 @@ Error resolveCaptures(TriggerTape &tape, StringRef path, const TriggerCommand &c
     sys::path::append(out, captureName(path, trigger, ++numbers[output.trigger]));
     if (Error error = checkOutputFile(out, path, /*force=*/false))
       return error;
-    std::string text = trigger.name + ": " + said[output.trigger];
-    Expected<CaptureTape> capture = writeCaptureTape(tape.source(), out, *extent, point, kept, text);
+    CaptureRequest request;
+    request.first = extent->first;
+    request.last = extent->last;
+    request.point = point;
+    request.text = trigger.name + ": " + said[output.trigger];
+    request.derivation = "capture p" + std::to_string(extent->first) + "..p" + std::to_string(extent->last) +
+                         " of " + request.text + " (" + extentText(*extent, action.pre, action.post) + ")";
+    std::vector<bool> wanted;
+    if (kept) {
+      for (uint64_t at = extent->first; at <= extent->last; ++at)
+        wanted.push_back(at < kept->size() && (*kept)[at]);
+      request.kept = &wanted;
+    }
+    request.maxPrefix = command.prefix;
+    Expected<CaptureTape> capture = writeCaptureTape(tape.source(), out, request);
     if (!capture)
       return capture.takeError();
     ++written;
@@ -502,6 +516,10 @@ static int runVerb(ArrayRef<const char *> args) {
   cl::opt<std::string> out("output", cl::desc("run: write captures as tapes into this directory"),
                            cl::value_desc("DIR"));
   cl::alias outShort("o", cl::desc("Short for --output"), cl::aliasopt(out), cl::NotHidden);
+  NumberOption prefix("prefix",
+                      cl::desc("run: put at most N packets in front of a capture (flagged as prefix) if it "
+                               "needs them to be replayed (default: 0)"),
+                      cl::value_desc("N"), cl::init(0));
   cl::opt<std::string> expect("expect", cl::desc("run: exit 1 unless something fired, or nothing did"),
                               cl::value_desc("fired|silent"));
   cl::opt<std::string> range("range",
@@ -543,6 +561,7 @@ static int runVerb(ArrayRef<const char *> args) {
   command.expect = expect;
   command.range = range;
   command.limit = limit;
+  command.prefix = prefix;
   command.allowExec = allowExec;
   if (description.getNumOccurrences()) {
     Expected<DescriptionPointer> loaded = loadDescription(description);

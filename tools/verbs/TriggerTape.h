@@ -55,17 +55,6 @@ private:
 /// "text (host 0x1000, value 0x3)".
 std::string firedText(const Program &program, const Output &output);
 
-/// The packets of a capture as a tape of their own: exactly those, behind the state at the cut and a Loss
-/// that says what came before. `kept` is null or says which packets are wanted; runs of others become a Loss.
-/// Links that lead out of it are cut. The trigger point is marked with `text`.
-struct CaptureTape {
-  TapeSummary summary;
-  uint64_t packets = 0, dropped = 0;
-};
-llvm::Expected<CaptureTape> writeCaptureTape(TapeSource &source, llvm::StringRef out,
-                                             const CaptureExtent &extent, uint64_t point,
-                                             const std::vector<bool> *kept, const std::string &text);
-
 /// The offline history of a tape.
 class TapeHistory : public CaptureHistory {
 public:

@@ -5,6 +5,7 @@
  *   0x100        a read never returns
  *   0x108        a read fails on the bus
  *   0x110        counts its reads
+ *   0x120        the model's clock: it goes on only while somebody waits
  *   0x200        a write raises interrupt 0
  *   0x300 SRC, 0x308 DST, 0x310 LENGTH, 0x318 GO: writing 1 copies LENGTH bytes of host memory from SRC to
  * DST at once; reading GO gives 0. Writing 3 only promises to: GO reads 1 until the model's clock has
@@ -71,6 +72,10 @@ static int readRegister(void *instance, uint32_t space, uint64_t address, uint32
     return TAPEBACK_MODEL_E_BUS;
   if (address == 0x110) {
     *value = ++device->reads;
+    return TAPEBACK_MODEL_OK;
+  }
+  if (address == 0x120) {
+    *value = device->now;
     return TAPEBACK_MODEL_OK;
   }
   if (address == 0x318) {

@@ -1,0 +1,140 @@
+#include "replayer/PollFinder.h"
+#include "replayer/PacketRoles.h"
+
+namespace tapeback {
+namespace {
+
+constexpr uint64_t longestGap = 64;       ///< Packets of others between two turns.
+constexpr uint64_t longestLoop = 1 << 20; ///< In packets, others' included.
+constexpr size_t mostLoops = 4096;
+
+/// Says nothing about what the thread does to the device.
+bool isBeside(const Packet &packet) {
+  switch (packet.kind) {
+  case PacketKind::ClockSample:
+  case PacketKind::Tick: return true;
+  default: return isEvidence(packet);
+  }
+}
+
+bool isSameRead(const Packet &a, const Packet &b) {
+  return b.kind == PacketKind::RegisterRead && b.completion == Completion::Done && a.address == b.address &&
+         a.space == b.space && a.width == b.width;
+}
+
+bool isSameThread(const Packet &a, const Packet &b) {
+  return a.device == b.device && a.thread == b.thread;
+}
+
+} // namespace
+
+bool PollFinder::mayBe(const PacketBatch &batch, size_t index, const AccessRule &rule) const {
+  if (rule.pollUntil)
+    return true;
+  if (!rule.pollMask)
+    return false;
+  uint64_t ordinal = batch.firstOrdinal + index;
+  if (ordinal < coveredUntil || index + 1 >= batch.packets.size())
+    return true;
+  const Packet &packet = batch.packets[index], &next = batch.packets[index + 1];
+  return !isSameThread(packet, next) || isBeside(next) || isSameRead(packet, next);
+}
+
+/// Null behind the tape's end.
+llvm::Expected<const Packet *> PollFinder::at(const PacketBatch &batch, uint64_t ordinal, uint64_t total) {
+  constexpr uint64_t chunk = 256;
+  auto in = [&](const PacketBatch &from) -> const Packet * {
+    bool has = ordinal >= from.firstOrdinal && ordinal - from.firstOrdinal < from.packets.size();
+    return has ? &from.packets[ordinal - from.firstOrdinal] : nullptr;
+  };
+  if (const Packet *packet = in(batch))
+    return packet;
+  if (ordinal >= total)
+    return nullptr;
+  if (const Packet *packet = in(ahead))
+    return packet;
+  if (llvm::Error error = source.reader().readPackets(ordinal, std::min(chunk, total - ordinal), ahead))
+    return error;
+  return in(ahead);
+}
+
+llvm::Expected<PollFinder::Loop> PollFinder::find(const PacketBatch &batch, size_t index,
+                                                  const AccessRule &rule) {
+  const Packet packet = batch.packets[index];
+  uint64_t first = batch.firstOrdinal + index, total = source.reader().summary().packets;
+  uint64_t mask = rule.pollUntil ? rule.compareMask : rule.pollMask;
+  Loop loop;
+  loop.first = first;
+  loop.exit = first;
+  uint64_t before = packet.value, variedBefore = 0, variedAtExit = 0, exitTime = packet.completeTime;
+  uint64_t exitValue = packet.value, beforeExit = packet.value;
+  uint64_t last = first;
+  for (uint64_t gap = 0, at = first + 1; gap < longestGap && at - first < longestLoop; ++at) {
+    llvm::Expected<const Packet *> next = this->at(batch, at, total);
+    if (!next)
+      return next.takeError();
+    if (!*next)
+      break;
+    if (!isSameThread(packet, **next) || isBeside(**next)) {
+      ++gap;
+      continue;
+    }
+    if (!isSameRead(packet, **next))
+      break;
+    gap = 0;
+    last = at;
+    uint64_t changed = ((*next)->value ^ before) & mask;
+    if (changed) {
+      variedAtExit = variedBefore;
+      beforeExit = before;
+      exitValue = (*next)->value;
+      exitTime = (*next)->completeTime;
+      loop.exit = at;
+      variedBefore |= changed;
+    }
+    before = (*next)->value;
+  }
+  // A register of which the description says that it is waited for: until the recorded value comes, however
+  // that came about.
+  if (rule.pollUntil) {
+    loop.exit = last;
+    loop.role = {PollRole::Kind::Exit, mask, before & mask, 0, 0};
+  } else {
+    uint64_t changed = (exitValue ^ beforeExit) & mask;
+    uint64_t fresh = changed & ~variedAtExit;
+    loop.role = {PollRole::Kind::Exit, fresh ? fresh : changed, 0, variedBefore, 0};
+    loop.role.value = exitValue & loop.role.mask;
+    if (loop.exit == first) { // No change at all: reads like others, up to the last of them.
+      loop.role = {};
+      loop.exit = last;
+    }
+  }
+  if (exitTime > packet.issueTime)
+    loop.role.duration = exitTime - packet.issueTime;
+  return loop;
+}
+
+llvm::Expected<PollRole> PollFinder::roleOf(const PacketBatch &batch, size_t index, const AccessRule &rule) {
+  const Packet &packet = batch.packets[index];
+  if (packet.completion != Completion::Done || (!rule.pollUntil && !rule.pollMask))
+    return PollRole();
+  uint64_t ordinal = batch.firstOrdinal + index;
+  if (loops.size() >= mostLoops)
+    loops.clear();
+  Loop &loop = loops[{packet.device, packet.thread}];
+  // Behind the exit the same reads may go on without a change: those are looked at once, too.
+  if (ordinal < loop.first || ordinal > loop.exit) {
+    llvm::Expected<Loop> found = find(batch, index, rule);
+    if (!found)
+      return found.takeError();
+    loop = *found;
+    coveredUntil = std::max(coveredUntil, loop.exit + 1);
+  }
+  if (loop.role.kind != PollRole::Kind::Exit || ordinal == loop.exit)
+    return loop.role;
+  PollRole turn;
+  turn.kind = PollRole::Kind::Turn;
+  return turn;
+}
+
+} // namespace tapeback

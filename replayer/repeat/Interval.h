@@ -1,0 +1,17 @@
+// How sure a rate is that was counted in a few runs.
+#pragma once
+
+#include <cstdint>
+
+namespace tapeback {
+
+struct RateInterval {
+  double rate = 0, low = 0, high = 1;
+};
+
+/// Wilson's score interval at 95 % for `hits` of `runs` independent runs (E. B. Wilson, 1927): with
+/// z = 1.959964, centre (k + z²/2) / (n + z²), half width z sqrt(k (n - k) / n + z²/4) / (n + z²). Unlike the
+/// usual one it says something at 0 of n and n of n, too. No runs: rate 0 in [0, 1].
+RateInterval wilsonInterval(uint64_t hits, uint64_t runs);
+
+} // namespace tapeback
