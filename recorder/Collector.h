@@ -163,7 +163,7 @@ private:
   uint64_t lastKeyframe = 0, lastFlush = 0, flushedPackets = 0, leftOut = 0;
   uint64_t quietSince = 0, quietPackets = 0; ///< When the tape had no packet less than now, and how many.
   unsigned quietLooks = 0;
-  Underway<Item> underway;
+  UnderwayTable<Item> underway;
   uint64_t underwayBytes = 0;
   std::deque<Item> held; ///< Before the start: what may belong to the write that starts the recording.
   uint64_t heldBytes = 0;

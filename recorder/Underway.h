@@ -11,9 +11,9 @@ namespace tapeback {
 /// Finding, adding and taking cost the same however many there are, and allocate nothing once the most at a
 /// time has been reached. Pointers are valid until the next add or take.
 template <typename T>
-class Underway {
+class UnderwayTable {
 public:
-  Underway() : places(65536, 0) {}
+  UnderwayTable() : places(65536, 0) {}
 
   bool empty() const { return items.empty(); }
   std::size_t size() const { return items.size(); }

@@ -88,7 +88,7 @@ private:
   ring::Access access() const;
 
   tb_device *device;
-  ring::Underway underway;
+  ring::IssuedAccess underway;
 };
 
 /// True while the process is recorded; otherwise what is about to be done is counted if it should have been.

@@ -64,7 +64,7 @@ template <PacketKind kind, uint32_t width>
   constexpr bool reads = kind == PacketKind::RegisterRead;
   ring::Producer &producer = startedSession().producer;
   ring::Access issued = accessOf(device, kind, 0, offset, width, reads ? 0 : valueOf(value));
-  ring::Underway underway = producer.issueInPlace(issued);
+  ring::IssuedAccess underway = producer.issueInPlace(issued);
   if (!underway.name) [[unlikely]]
     (void)recordingNow(); // Counts it.
   tapeback_backend_failure failure;
@@ -112,7 +112,7 @@ template <PacketKind kind, uint32_t width>
     return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
   }
   ring::Access access = accessOf(device, PacketKind::RegisterRead, space, offset, width, 0);
-  ring::Underway underway;
+  ring::IssuedAccess underway;
   if (recordingNow())
     underway = current.producer.issueInPlace(access);
   int status = device->backend->read(device->target, uint32_t(space), offset, width, value, &failure);
@@ -181,7 +181,7 @@ int tb_read64(tb_device *device, const char *space, uint64_t offset, uint64_t *v
     return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
   }
   ring::Access access = accessOf(device, PacketKind::RegisterWrite, space, offset, width, value);
-  ring::Underway underway;
+  ring::IssuedAccess underway;
   if (device->follower.followsWrites()) {
     // What the device is told to look at goes in front of the telling.
     ring::Producer::Group group(current.producer);

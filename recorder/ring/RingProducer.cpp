@@ -259,7 +259,7 @@ static Record recordOf(const Access &access) {
 }
 
 /// All but the short way: no lane of its own, perhaps no room, a group, a clock or a fence that costs anyway.
-Underway Producer::issueElsewhere(LaneWriter *own, const Access &access) {
+IssuedAccess Producer::issueElsewhere(LaneWriter *own, const Access &access) {
   if (!own || !recording())
     return {};
   if (own->shared) {
@@ -281,7 +281,7 @@ Underway Producer::issueElsewhere(LaneWriter *own, const Access &access) {
   return {own->names + own->head, &slot, own};
 }
 
-void Producer::completeElsewhere(const Underway &underway, const Access &access, Completion completion,
+void Producer::completeElsewhere(const IssuedAccess &underway, const Access &access, Completion completion,
                                  uint64_t value) {
   if (!underway.name)
     return;

@@ -74,7 +74,7 @@ static_assert(offsetof(Slot, payloadBytes) == 32 && offsetof(Slot, slots) == 36 
               __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 /// An operation that was issued, until it completes.
-struct Underway {
+struct IssuedAccess {
   uint64_t name = 0;            ///< 0: not recorded.
   Slot *slot = nullptr;         ///< Null: there will be a Complete frame.
   LaneWriter *writer = nullptr; ///< With `slot`.
@@ -114,9 +114,10 @@ public:
   uint64_t append(const Record &record, const void *payload = nullptr, uint64_t bytes = 0);
 
   /// Issues an operation without payload that completes by completion and value only.
-  Underway issueInPlace(const Access &access);
+  IssuedAccess issueInPlace(const Access &access);
   /// `access` is the one it was issued with. Writes keep the value that was issued.
-  void completeInPlace(const Underway &underway, const Access &access, Completion completion, uint64_t value);
+  void completeInPlace(const IssuedAccess &underway, const Access &access, Completion completion,
+                       uint64_t value);
 
   /// While one exists, no record of other threads comes between those of its thread. Nests.
   class Group {
@@ -191,8 +192,8 @@ private:
   uint64_t putFrame(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes,
                     uint64_t total);
   uint64_t appendTo(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes);
-  Underway issueElsewhere(LaneWriter *writer, const Access &access);
-  void completeElsewhere(const Underway &underway, const Access &access, Completion completion,
+  IssuedAccess issueElsewhere(LaneWriter *writer, const Access &access);
+  void completeElsewhere(const IssuedAccess &underway, const Access &access, Completion completion,
                          uint64_t value);
   /// Lets the lane's thread take the short way as far as there is room.
   void openLimit(LaneWriter &writer);
@@ -237,7 +238,7 @@ inline void fillIn(Slot &slot, const Access &access, uint8_t hints) {
                                       uint64_t(hints) << 16 | uint64_t(SlotState::Issued) << 32);
 }
 
-inline Underway Producer::issueInPlace(const Access &access) {
+inline IssuedAccess Producer::issueInPlace(const Access &access) {
   LaneWriter *own = writer();
   uint64_t head;
   if (!own || (head = own->head) >= own->limit.load(std::memory_order_relaxed)) [[unlikely]]
@@ -257,8 +258,8 @@ inline Underway Producer::issueInPlace(const Access &access) {
   return {own->names + head, &slot, own};
 }
 
-inline void Producer::completeInPlace(const Underway &underway, const Access &access, Completion completion,
-                                      uint64_t value) {
+inline void Producer::completeInPlace(const IssuedAccess &underway, const Access &access,
+                                      Completion completion, uint64_t value) {
   LaneWriter *own = underway.writer;
   if (!own || own->limit.load(std::memory_order_relaxed) == 0) [[unlikely]] {
     completeElsewhere(underway, access, completion, value);

@@ -114,28 +114,34 @@ enum class Traffic { Registers, Ring };
 /// The access at place `i`: a driver's loop over a dozen registers, or entries of a ring in the device with
 /// their doorbell.
 ring::Access accessOf(Traffic traffic, uint64_t i, std::mt19937_64 &random) {
-  ring::Access access;
-  access.space = 1;
   const uint64_t bits = random(), entry = i / 5, word = i % 5, step = i % 12;
   if (traffic == Traffic::Ring) {
-    access.kind = uint8_t(PacketKind::RegisterWrite);
-    access.width = word == 4 ? 4 : 8;
-    access.address = word == 4 ? 0x1000 : 0x100000 + entry % 1024 * 32 + word * 8;
-    access.value = word == 0   ? 0x40 + (bits >> 16 & 3)
-                   : word == 1 ? 0x10000000 + (bits >> 40 & 0xffff) * 4096
-                   : word == 2 ? (bits >> 18 & 15) * 64
-                   : word == 3 ? entry
-                               : entry % 1024;
-    return access;
+    const uint64_t value = word == 0   ? 0x40 + (bits >> 16 & 3)
+                           : word == 1 ? 0x10000000 + (bits >> 40 & 0xffff) * 4096
+                           : word == 2 ? (bits >> 18 & 15) * 64
+                           : word == 3 ? entry
+                                       : entry % 1024;
+    return ring::Access::make(PacketKind::RegisterWrite,
+                              word == 4 ? 0x1000 : 0x100000 + entry % 1024 * 32 + word * 8, value, 0, 1, 0,
+                              word == 4 ? 4 : 8, Origin::Program);
   }
-  access.kind = uint8_t(step % 3 == 0 ? PacketKind::RegisterWrite : PacketKind::RegisterRead);
-  access.width = 4;
-  access.address = 0x1000 + 4 * step;
-  access.value = step == 0 ? i / 12 : step == 3 ? bits >> 20 & 15 : step == 5 ? bits >> 24 & 1 : 0x80 + step;
-  return access;
+  const uint64_t value = step == 0   ? i / 12
+                         : step == 3 ? bits >> 20 & 15
+                         : step == 5 ? bits >> 24 & 1
+                                     : 0x80 + step;
+  return ring::Access::make(step % 3 == 0 ? PacketKind::RegisterWrite : PacketKind::RegisterRead,
+                            0x1000 + 4 * step, value, 0, 1, 0, 4, Origin::Program);
 }
 
-void produce(ring::Producer &producer, Traffic traffic, double seconds, uint64_t &packets) {
+/// Of the calling thread. Unlike time that passes it says something on a machine that is busy with other
+/// things.
+uint64_t processorNs() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return uint64_t(time.tv_sec) * 1'000'000'000 + uint64_t(time.tv_nsec);
+}
+
+void produce(ring::Producer &producer, Traffic traffic, double seconds, uint64_t &packets, uint64_t &usedNs) {
   static const char spaces[] = "1\0bar0";
   ring::Record open = {};
   open.type = ring::RecordType::DeviceOpen;
@@ -146,19 +152,20 @@ void produce(ring::Producer &producer, Traffic traffic, double seconds, uint64_t
   std::vector<ring::Access> accesses(period);
   for (uint64_t i = 0; i < period; ++i)
     accesses[i] = accessOf(traffic, i, random);
-  uint64_t end = nanoseconds() + uint64_t(seconds * 1e9);
+  uint64_t end = nanoseconds() + uint64_t(seconds * 1e9), startNs = processorNs();
   for (packets = 0; packets % 1024 || nanoseconds() < end; ++packets) {
     ring::Access access = accesses[packets % period];
     const uint64_t value = access.value + packets / period;
-    if (access.kind == uint8_t(PacketKind::RegisterRead))
+    if (access.kind() == PacketKind::RegisterRead)
       access.value = 0;
     else
       access.value = value;
-    ring::Underway underway = producer.issueInPlace(access);
+    ring::IssuedAccess underway = producer.issueInPlace(access);
     if (!underway.name)
       giveUp("the ring took no record");
     producer.completeInPlace(underway, access, Completion::Done, value);
   }
+  usedNs = processorNs() - startNs;
 }
 
 /// One producer, one collector, to a file; then the file is read in order, hashes checked.
@@ -176,9 +183,9 @@ json::Object stream(const ScratchDirectory &scratch, Traffic traffic, const Opti
   Collector collector(*writer, {device}, {});
   ring::RingConsumer consumer(*file);
   std::atomic<bool> done{false};
-  uint64_t packets = 0, start = nanoseconds();
+  uint64_t packets = 0, producerNs = 0, start = nanoseconds(), startNs = processorNs();
   std::thread thread([&] {
-    produce(producer, traffic, options.seconds, packets);
+    produce(producer, traffic, options.seconds, packets, producerNs);
     done.store(true);
     consumer.wake();
   });
@@ -206,7 +213,7 @@ json::Object stream(const ScratchDirectory &scratch, Traffic traffic, const Opti
   consumer.freeze();
   drain();
   TapeSummary summary = require(collector.finish({0, std::nullopt}));
-  double elapsed = double(nanoseconds() - start) / 1e9;
+  double elapsed = double(nanoseconds() - start) / 1e9, collectorNs = double(processorNs() - startNs);
   if (!collector.report().whole() || summary.packets != packets + 1)
     giveUp("the stream is not whole");
   producer.release();
@@ -227,6 +234,8 @@ json::Object stream(const ScratchDirectory &scratch, Traffic traffic, const Opti
   json::Object result;
   result["packets"] = int64_t(packets);
   result["stream_mpps"] = rounded(double(packets) / elapsed / 1e6);
+  result["producer_cpu_ns"] = rounded(double(producerNs) / double(packets));
+  result["collector_cpu_ns"] = rounded(collectorNs / double(packets));
   result["bytes_per_packet"] = rounded(double(bytes) / double(packets));
   result["read_mpps"] = rounded(double(read) / readSeconds / 1e6);
   return result;

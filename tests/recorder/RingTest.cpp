@@ -84,7 +84,7 @@ TEST_CASE("accesses complete in their slot; what never comes back is there as is
   for (uint64_t i = 0; i < 5000; ++i) {
     Access access =
         someAccess(i % 2 ? PacketKind::RegisterRead : PacketKind::RegisterWrite, i, i % 2 ? 0 : i * 3);
-    Underway underway = ring.producer->issueInPlace(access);
+    IssuedAccess underway = ring.producer->issueInPlace(access);
     REQUIRE(underway.name);
     ring.producer->completeInPlace(underway, access, i % 7 ? Completion::Done : Completion::Failed, i * 3);
     Out out = ring.out.await();
@@ -97,7 +97,7 @@ TEST_CASE("accesses complete in their slot; what never comes back is there as is
     CHECK(out.access.issue <= out.access.complete);
     CHECK(out.access.issue > 0);
   }
-  Underway hangs = ring.producer->issueInPlace(someAccess(PacketKind::RegisterWrite, 77, 78));
+  IssuedAccess hangs = ring.producer->issueInPlace(someAccess(PacketKind::RegisterWrite, 77, 78));
   REQUIRE(hangs.name);
   ring.consumer.freeze();
   Out out = ring.out.next();
@@ -123,7 +123,7 @@ static void manyThreads(const RingOptions &options, unsigned threads, uint64_t e
           ring.producer->append(eventRecord(3 * i + 1, t));
         }
         Access access = someAccess(PacketKind::RegisterRead, 3 * i + 2, 0, t);
-        Underway underway = ring.producer->issueInPlace(access);
+        IssuedAccess underway = ring.producer->issueInPlace(access);
         ring.producer->completeInPlace(underway, access, Completion::Done, i);
       }
       ring.producer->threadEnds();
@@ -294,7 +294,7 @@ TEST_CASE("told not to wait, a producer drops operations but never completions, 
     (ring.producer->append(eventRecord(uint64_t(i)), payload.data(), payload.size()) ? kept : dropped) += 1;
   for (uint64_t i = 0; i < 2000; ++i) {
     Access access = someAccess(PacketKind::RegisterWrite, i, i);
-    Underway underway = ring.producer->issueInPlace(access);
+    IssuedAccess underway = ring.producer->issueInPlace(access);
     ring.producer->completeInPlace(underway, access, Completion::Done, i);
     (underway.name ? kept : dropped) += 1;
   }
@@ -499,7 +499,7 @@ TEST_CASE("across processes: nothing is lost, doubled, torn or out of order, who
         senders.emplace_back([=] {
           for (uint64_t i = 0; i < each; ++i) {
             Access access = someAccess(PacketKind::RegisterRead, i, 0, t);
-            Underway underway = producer->issueInPlace(access);
+            IssuedAccess underway = producer->issueInPlace(access);
             producer->completeInPlace(underway, access, Completion::Done, ~i);
             if (i % 1000 == 0)
               std::this_thread::yield();

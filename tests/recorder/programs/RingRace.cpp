@@ -26,7 +26,7 @@ void produce(Producer &producer, uint16_t thread) {
     event.address = i;
     producer.append(event, payload, i % sizeof(payload));
     Access access = Access::make(PacketKind::RegisterRead, i, 0, 0, 1, thread, 4, Origin::Program);
-    Underway underway = producer.issueInPlace(access);
+    IssuedAccess underway = producer.issueInPlace(access);
     producer.completeInPlace(underway, access, Completion::Done, i);
   }
 }
