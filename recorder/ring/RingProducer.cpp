@@ -203,7 +203,10 @@ uint64_t Producer::putFrame(LaneWriter &writer, const Record &record, const void
   if (bytes)
     memcpy(static_cast<void *>(&writer.slots[index + 1 + extended]), payload, bytes);
   uint64_t name = nameOf(writer.index, writer.head);
+  uint8_t joined = writer.joined;
   publish(writer, size);
+  if (record.type == RecordType::Chunk)
+    writer.joined = joined; // It is a part of what follows, which may be the group's first.
   fetchAhead(writer.slots, writer.head, writer.mask);
   end(writer);
   wakeIfWanted(writer);
