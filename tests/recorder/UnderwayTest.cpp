@@ -4,7 +4,7 @@
 #include <map>
 #include <random>
 
-using tapeback::Underway;
+using tapeback::UnderwayTable;
 
 TEST_CASE("operations under way are found by thread, whatever came and went in between") {
   UnderwayTable<uint64_t> table;
