@@ -97,6 +97,8 @@ public:
 
 private:
   Error parseConditions();
+  Error prepareLive();
+  Error openOutput();
   std::vector<std::string> environment() const;
   void drain();
   bool takeBatch();
@@ -109,10 +111,13 @@ private:
   CollectorOptions collecting;
   RecordResult result;
   std::unique_ptr<ring::RingFile> file;
-  std::unique_ptr<TapeWriter> writer;
+  std::unique_ptr<TapeWriter> writer;  ///< Null in flight mode.
+  std::unique_ptr<LiveRecording> live; ///< Null without triggers and captures.
+  TapeWriter *output = nullptr;        ///< What the collector writes to.
   std::unique_ptr<Collector> collector;
   std::unique_ptr<ring::RingConsumer> consumer;
   ring::RingConsumer::Batch batch;
+  std::atomic<ring::RingConsumer *> wakeable{nullptr};
   std::atomic<uint64_t> ended{0}; ///< When the program did.
   std::unique_ptr<Program> program;
 };
@@ -138,8 +143,49 @@ Error Session::parseConditions() {
   return Error::success();
 }
 
+Error Session::prepareLive() {
+  if (!options.live.wanted())
+    return Error::success();
+  Expected<std::unique_ptr<LiveRecording>> prepared = LiveRecording::prepare(options.live, devices, [this] {
+    if (ring::RingConsumer *sleeping = wakeable.load())
+      sleeping->wake();
+  });
+  if (!prepared)
+    return prepared.takeError();
+  live = std::move(*prepared);
+  for (const std::string &name : live->captureNames()) {
+    std::string path = capturePath(options.output, name + "-1");
+    if (!options.force && sys::fs::exists(path))
+      return failUsage("output-exists", "a capture exists already", path, "--force replaces it");
+  }
+  return Error::success();
+}
+
+/// The tape, or in flight mode a history in memory.
+Error Session::openOutput() {
+  Manifest manifest = recordingManifest(options, devices);
+  manifest.facts["stamps"] =
+      (file->clock().source == ring::StampSource::Counter ? "counter: " : "monotonic clock: ") +
+      file->clockReason();
+  if (!live || !live->flight()) {
+    Expected<std::unique_ptr<TapeWriter>> created = TapeWriter::create(options.output, manifest);
+    if (!created)
+      return created.takeError();
+    writer = std::move(*created);
+  }
+  output = live ? &live->start(writer.get(), manifest) : writer.get();
+  if (!live)
+    return Error::success();
+  collecting.observer = live->observer();
+  if (live->flight())
+    collecting.keyframeInterval = 0; // The history sees to its own.
+  return Error::success();
+}
+
 Error Session::prepare() {
   if (Error error = parseConditions())
+    return error;
+  if (Error error = prepareLive())
     return error;
   std::vector<CaptureSource> sources;
   for (const CollectorDevice &device : devices)
@@ -155,16 +201,11 @@ Error Session::prepare() {
   if (!made)
     return made.takeError();
   file = std::move(*made);
-  Manifest manifest = recordingManifest(options, devices);
-  manifest.facts["stamps"] =
-      (file->clock().source == ring::StampSource::Counter ? "counter: " : "monotonic clock: ") +
-      file->clockReason();
-  Expected<std::unique_ptr<TapeWriter>> created = TapeWriter::create(options.output, manifest);
-  if (!created)
-    return created.takeError();
-  writer = std::move(*created);
-  collector = std::make_unique<Collector>(*writer, devices, collecting);
+  if (Error error = openOutput())
+    return error;
+  collector = std::make_unique<Collector>(*output, devices, collecting);
   consumer = std::make_unique<ring::RingConsumer>(*file);
+  wakeable.store(consumer.get());
   return Error::success();
 }
 
@@ -191,7 +232,7 @@ Expected<RecordResult> Session::run() {
         consumer->wake();
       });
   if (!started) {
-    writer->discard();
+    output->discard();
     return started.takeError();
   }
   program = std::move(*started);
@@ -205,6 +246,8 @@ Expected<RecordResult> Session::run() {
 /// Flushes and reports while records come in without a pause.
 void Session::between(uint64_t &lastLook) {
   uint64_t now = ring::Producer::now();
+  if (live)
+    live->poll();
   if (now - lastLook < 100'000'000)
     return;
   lastLook = now;
@@ -213,8 +256,9 @@ void Session::between(uint64_t &lastLook) {
   if (!options.progress)
     return;
   const CollectorReport &report = collector->report();
-  options.progress({writer->packetCount(), writer->bytesWritten(), now, consumer->fill(),
-                    report.notUnderstood + report.ringFull + report.diskErrors});
+  options.progress({output->packetCount(), output->bytesWritten(), now, consumer->fill(),
+                    report.notUnderstood + report.ringFull + report.diskErrors,
+                    live ? live->triggers().armed() : 0, live ? live->triggers().fired() : 0});
 }
 
 /// Takes one batch. False if there is none.
@@ -273,14 +317,17 @@ void Session::finish() {
   Expected<TapeSummary> summary = collector->finish(fate);
   result.report = collector->report();
   result.outcome = collector->outcome();
-  result.bytes = writer->bytesWritten();
+  result.bytes = output->bytesWritten();
+  if (live)
+    result.live = live->finish(result.outcome);
   if (summary)
     result.summary = *summary;
   else {
     Failure failure = toFailure(summary.takeError());
     if (!result.report.writeFailure)
       result.report.writeFailure.emplace(std::move(failure));
-    result.partial = options.output + ".partial";
+    if (writer)
+      result.partial = options.output + ".partial";
   }
   if (!result.report.started)
     result.warnings.push_back("the start condition " + collecting.start.text() +

@@ -4,6 +4,7 @@
 #include "format/Records.h"
 #include "recorder/CaptureCompiler.h"
 #include "recorder/Collector.h"
+#include "recorder/flight/LiveRecording.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 #include <string>
@@ -23,6 +24,8 @@ struct RecordStatus {
   uint64_t timeNs = 0;             ///< Now; any steady clock.
   double ringFill = 0;             ///< 0 to 1. The program waits (or loses) at 1.
   uint64_t lost = 0;               ///< Packets that are known to be missing.
+  unsigned armed = 0;              ///< Triggers.
+  uint64_t fired = 0;              ///< Firings and captures so far.
 };
 
 struct RecordOptions {
@@ -37,6 +40,7 @@ struct RecordOptions {
   uint64_t keyframeInterval = 65536;
   uint64_t tickNs = 1'000'000'000; ///< A Tick when so long no packet came; 0: never.
   EvidenceOptions evidence;
+  LiveOptions live;          ///< Triggers, captures, flight mode.
   bool dropWhenFull = false; ///< Do not hold the program up when the ring is full; count what is lost.
   std::string
       preload; ///< A library to put in front of the C library in the program (PreloadTargets.h); empty: none.
@@ -53,10 +57,13 @@ struct RecordResult {
   uint64_t bytes = 0;
   uint64_t programNs = 0; ///< From starting the program to its end.
   std::vector<std::string> warnings;
+  std::optional<LiveResult> live; ///< If triggers, captures or flight mode were asked for.
   bool leftRunning =
       false;           ///< A process that used the device outlived the program: what it does is not recorded.
   std::string partial; ///< Where the unfinished tape is, if it could not be finished.
-  bool whole() const { return report.whole() && !leftRunning && partial.empty(); }
+  bool whole() const {
+    return report.whole() && !leftRunning && partial.empty() && (!live || live->failure.empty());
+  }
 };
 
 /// Everything that can be wrong before the program runs is an error, and nothing was launched and nothing

@@ -131,11 +131,7 @@ bool Evaluator::alwaysShown(PacketKind kind) const {
 }
 
 const KeyFilter &Evaluator::filterOf(const Packet &packet) {
-  static const KeyFilter everything = [] {
-    KeyFilter filter;
-    filter.always = true;
-    return filter;
-  }();
+  static const KeyFilter everything = KeyFilter::everything();
   // Of a packet of any key, what is kept has to be known.
   return keepers.empty() ? audienceOf(packet).filter : everything;
 }

@@ -50,6 +50,11 @@ public:
     return always || ((bloom >> bit(value) & 1) && std::binary_search(values.begin(), values.end(), value));
   }
   bool never() const { return !always && values.empty(); }
+  static KeyFilter everything() {
+    KeyFilter filter;
+    filter.always = true;
+    return filter;
+  }
   /// Passes what either lets pass: several programs watch one stream.
   void merge(const KeyFilter &other) {
     std::vector<uint64_t> both;

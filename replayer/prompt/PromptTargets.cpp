@@ -124,7 +124,7 @@ llvm::Expected<std::string> Prompt::memoryText(Player &from, uint64_t address, u
   if (!from.binding(chosen).isMapped(address, length))
     return failUsage("not-mapped", "no memory is mapped at " + hexadecimal(address) + ", or not so much");
   std::vector<uint8_t> bytes(length);
-  if (llvm::Error error = from.binding(chosen).target().readMemory(address, bytes))
+  if (llvm::Error error = from.binding(chosen).readMemory(address, bytes))
     return error;
   std::string text;
   for (uint64_t at = 0; at < length; at += row) {
@@ -166,7 +166,7 @@ llvm::Expected<Prompt::Then> Prompt::store(Words words) {
   DeviceBinding &binding = player->binding(chosen);
   if (!binding.isMapped(*address, bytes.size()))
     return failUsage("not-mapped", "no memory is mapped at " + hexadecimal(*address) + ", or not so much");
-  if (llvm::Error error = binding.target().writeMemory(*address, llvm::arrayRefFromStringRef(bytes)))
+  if (llvm::Error error = binding.writeMemory(*address, llvm::arrayRefFromStringRef(bytes)))
     return error;
   say("written; from here on this is another run than the recorded one");
   return Then::Ask;

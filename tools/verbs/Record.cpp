@@ -6,6 +6,7 @@
 #include "tools/Progress.h"
 #include "tools/Report.h"
 #include "tools/Verb.h"
+#include "tools/verbs/RecordLive.h"
 
 using namespace llvm;
 
@@ -36,6 +37,20 @@ constexpr VerbHelp recordHelp = {
     "mapping\n"
     "the device's registers is refused the mapping.\n"
     "\n"
+    "--flight AMOUNT keeps only the last packets, bytes, windows or seconds, in memory. A tape is written "
+    "when\n"
+    "something happens: at a trigger (FILE-TRIGGER-N.tape), at --capture-at CONDITION "
+    "(FILE-condition-N.tape),\n"
+    "and (as FILE) when the run fails or dies. Each has exactly the packets asked for, or says that it is "
+    "short,\n"
+    "and in front of them, flagged as prefix, what a replay needs to get there, if memory had it.\n"
+    "Without --flight, everything is on FILE, with its trigger points marked, and captures are tapes "
+    "besides.\n"
+    "\n"
+    "--trigger FILE.trig carries out trigger files (triggers/LANGUAGE.md) while recording: the same program\n"
+    "gives the same captures with `tapeback trigger run` on the tape. A mistake in one: nothing is "
+    "launched.\n"
+    "\n"
     "--ab N runs the program N times with recording off and N times with it on, in turns, and says what "
     "recording\n"
     "does to it: wall time, failures, and how the time from one operation to the next shifts, with 95 %\n"
@@ -46,7 +61,10 @@ constexpr VerbHelp recordHelp = {
     "  tapeback record --target a=model:edu --target b=qemu:edu -o two.tape -- ./my-test\n"
     "  tapeback record --target qemu:edu --start marker:op#100 --stop write:DMA_CMD=1/1 -o dma.tape -- "
     "edu-exercise\n"
-    "  tapeback record --preload -o vfio.tape -- ./my-vfio-program\n",
+    "  tapeback record --preload -o vfio.tape -- ./my-vfio-program\n"
+    "  tapeback record --target model:minnow --flight 1000000p --trigger hang.trig -o hang.tape -- "
+    "minnow-run "
+    "--net ad\n",
     "  0  the capture is whole; how the program itself ended is in the summary (and with --propagate-exit in "
     "the\n"
     "     exit code: the program's, or 128 + signal)\n"
@@ -89,6 +107,7 @@ struct Options {
                        cl::value_desc("N"), cl::init(0)};
   cl::opt<bool> drop{"drop-when-full", cl::desc("Lose packets (counted) rather than hold the program up")};
   cl::opt<bool> preload{"preload", cl::desc("Record a program that uses VFIO by itself")};
+  LiveCommandOptions live;
   cl::opt<bool> propagate{"propagate-exit", cl::desc("Exit with the program's code")};
 };
 
@@ -157,6 +176,13 @@ Expected<RecordOptions> toRecordOptions(const Options &given, ArrayRef<const cha
     return evidence.takeError();
   options.evidence = *evidence;
   options.dropWhenFull = given.drop;
+  Expected<LiveOptions> live = toLiveOptions(given.live, given.output, given.force);
+  if (!live)
+    return live.takeError();
+  options.live = std::move(*live);
+  if (options.live.wanted() && given.ab.getNumOccurrences())
+    return failUsage("bad-option", "--ab measures plain recordings", "--ab",
+                     "leave out --flight, --trigger and --capture-at");
   options.toolVersion = TAPEBACK_VERSION;
   options.command.assign(rest.begin(), rest.end());
   return options;
@@ -188,8 +214,9 @@ void writeJson(Report &report, const RecordResult &result, const RecordOptions &
   writeSignature(os, "signature", result.outcome.signature);
   os.attribute("tape", json::fixUTF8(result.partial.empty() ? options.output : result.partial));
   os.attribute("finished", result.partial.empty());
-  os.attribute("root",
-               result.partial.empty() ? json::Value(toHex(result.summary.root)) : json::Value(nullptr));
+  os.attribute("root", result.partial.empty() && !options.live.flight
+                           ? json::Value(toHex(result.summary.root))
+                           : json::Value(nullptr));
   os.attributeObject("program", [&] {
     os.attribute("exit", orNull(result.outcome.programExit));
     os.attribute("signal", orNull(result.outcome.programSignal));
@@ -213,6 +240,8 @@ void writeJson(Report &report, const RecordResult &result, const RecordOptions &
     for (const std::string &warning : result.warnings)
       os.value(json::fixUTF8(warning));
   });
+  if (result.live)
+    writeLive(os, *result.live);
 }
 
 void writeEstimate(json::OStream &os, StringRef name, const std::optional<Estimate> &estimate) {
@@ -274,7 +303,10 @@ void writePerturbation(raw_ostream &os, const Perturbation &ab) {
 }
 
 void writeText(raw_ostream &os, const RecordResult &result, const RecordOptions &options) {
-  if (result.partial.empty())
+  if (result.partial.empty() && options.live.flight)
+    os << "flight: " << result.summary.packets << " packets in " << result.summary.windows
+       << " windows seen\n";
+  else if (result.partial.empty())
     os << options.output << ": " << result.summary.packets << " packets in " << result.summary.windows
        << " windows, " << result.summary.blobs << " memory contents, " << result.summary.keyframes
        << " keyframes, " << result.bytes << " bytes\n";
@@ -296,6 +328,8 @@ void writeText(raw_ostream &os, const RecordResult &result, const RecordOptions 
        << " times something came out of the ring that makes no sense (did the program write over it?)\n";
   if (result.report.diskErrors)
     os << "  LOST: " << result.report.diskErrors << " packets that could not be written\n";
+  if (result.live)
+    writeLive(os, *result.live, options.output);
   for (const std::string &note : result.report.notes)
     os << "  note: " << note << "\n";
 }
@@ -307,7 +341,7 @@ int exitCode(const RecordResult &result, bool propagate) {
     if (result.outcome.programExit)
       return *result.outcome.programExit;
   }
-  return result.whole() ? 0 : 5;
+  return result.whole() ? result.live ? liveExit(*result.live) : 0 : 5;
 }
 
 /// Packets a second are those since `before`.
@@ -319,7 +353,10 @@ std::string statusLine(const RecordStatus &before, const RecordStatus &now) {
   return formatv("{0:N} packets{1}, {2:f1} MB, ring {3} % full, {4}", now.packets, rate,
                  double(now.bytes) / 1e6, unsigned(now.ringFill * 100),
                  now.lost ? formatv("{0:N} LOST", now.lost).str() : "none lost")
-      .str();
+             .str() +
+         (now.armed || now.fired
+              ? formatv(", {0:N} triggers armed, fired {1:N} times", now.armed, now.fired).str()
+              : std::string());
 }
 
 } // namespace

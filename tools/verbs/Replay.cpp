@@ -8,19 +8,20 @@
 #include "tools/Range.h"
 #include "tools/Verb.h"
 #include "tools/verbs/DivergenceReport.h"
+#include "tools/verbs/ExplainPolicy.h"
+#include "tools/verbs/ReplayConduct.h"
+#include "tools/verbs/ReplaySession.h"
 
 using namespace llvm;
 
 namespace tapeback {
 namespace {
 
-constexpr uint64_t listedWrites = 10000; ///< In JSON, where the whole must fit in memory.
-
 struct ReplayArguments {
   std::string tape;
   std::vector<std::string> targets, descriptions;
   Expectation expectation = Expectation::Match;
-  bool dryRun = false, digests = false;
+  bool dryRun = false, digests = false, explainPolicy = false, ask = false;
   std::optional<std::string> until;
   std::string wave;
   std::optional<std::string> waveRange;
@@ -31,88 +32,25 @@ Error badOption(StringRef option, StringRef value, StringRef choices) {
                    "one of: " + choices.str());
 }
 
-//===- Dry run
-//-----------------------------------------------------------------------------------------------===//
-
-void printWrite(raw_ostream &os, const PlannedWrite &write) {
-  const char *kind = packetKindName(write.kind);
-  os << "packet " << write.packet << ": " << (kind ? kind : "unknown");
-  if (!write.space.empty())
-    os << " " << write.space << " " << hex(write.address);
-  if (!write.reg.empty())
-    os << " " << write.reg;
-  if (write.kind == PacketKind::RegisterWrite || write.kind == PacketKind::Reset)
-    os << " = " << hex(write.value);
-  if (write.space == "memory")
-    os << ", " << write.length << " bytes";
-  if (write.forbidden)
-    os << "  FORBIDDEN";
-  os << "\n";
-}
-
-void writeWrite(json::OStream &os, const PlannedWrite &write) {
-  os.object([&] {
-    const char *kind = packetKindName(write.kind);
-    os.attribute("packet", write.packet);
-    os.attribute("device", int64_t(write.device));
-    os.attribute("kind", kind ? kind : "unknown");
-    os.attribute("space", json::fixUTF8(write.space));
-    os.attribute("address", hex(write.address));
-    os.attribute("register",
-                 write.reg.empty() ? json::Value(nullptr) : json::Value(json::fixUTF8(write.reg)));
-    os.attribute("value", hex(write.value));
-    os.attribute("length", write.length);
-    os.attribute("forbidden", write.forbidden);
-  });
-}
-
-int dryRun(Report &report, TapeSource &source, const ReplayOptions &options) {
-  uint64_t count = 0, forbidden = 0;
-  std::string firstForbidden;
-  std::vector<PlannedWrite> listed;
-  Error error = planWrites(source, options, [&](const PlannedWrite &write) {
-    ++count;
-    forbidden += write.forbidden;
-    if (write.forbidden && firstForbidden.empty())
-      firstForbidden = "packet " + std::to_string(write.packet);
-    if (!report.json())
-      printWrite(outs(), write);
-    else if (listed.size() < listedWrites)
-      listed.push_back(write);
-    return report.json() || !standardOutputGone();
-  });
-  if (error)
-    return report.fail(std::move(error));
-  if (report.json()) {
-    json::OStream &os = report.object();
-    report.verdict(forbidden ? 2 : 0);
-    os.attribute("dry_run", true);
-    os.attribute("count", count);
-    os.attribute("forbidden", forbidden);
-    os.attribute("listed", uint64_t(listed.size()));
-    os.attributeArray("writes", [&] {
-      for (const PlannedWrite &write : listed)
-        writeWrite(os, write);
-    });
-  } else {
-    outs() << count << " writes, resets and mappings; " << forbidden
-           << " of them forbidden by the description; nothing was touched\n";
-  }
-  if (!forbidden)
-    return report.finish(0);
-  Failure failure(FailureClass::Usage, "forbidden-write",
-                  std::to_string(forbidden) +
-                      " writes are forbidden by the description: a replay would refuse",
-                  firstForbidden, "--allow-register NAME if you know that it does no harm");
-  report.error(failure);
-  return report.finish(exitCodeOf(failure));
-}
-
 //===- Reports
 //-----------------------------------------------------------------------------------------------===//
 
+void writePart(json::OStream &os, const TapePart *part) {
+  if (!part) {
+    os.attribute("range", nullptr);
+    return;
+  }
+  os.attributeObject("range", [&] {
+    os.attribute("first_packet", part->firstPacket);
+    os.attribute("first_window", part->firstWindow);
+    os.attribute("prefix_packets", part->prefixPackets);
+    os.attribute("how", json::fixUTF8(part->how));
+  });
+}
+
 void writeJson(Report &report, const ReplayReport &result, const ReplayArguments &arguments,
-               TapeSource &source) {
+               const ReplaySession &session, const TapePart *part) {
+  TapeSource &source = session.source;
   json::OStream &os = report.object();
   os.attribute("verdict", verdictName(result.verdict));
   os.attribute("reproduced", result.reproduced ? json::Value(*result.reproduced) : json::Value(nullptr));
@@ -152,10 +90,15 @@ void writeJson(Report &report, const ReplayReport &result, const ReplayArguments
         });
   });
   writeFingerprint(os, result.fingerprint, result.fingerprintsCompared);
+  writeConduct(os, result);
+  writePart(os, part);
+  writeSession(os, session, result);
   os.attributeObject("digest", [&] {
     os.attribute("recorded", toHex(result.recordedDigest));
     os.attribute("replayed", toHex(result.replayedDigest));
   });
+  if (arguments.explainPolicy)
+    writePolicies(os, result, source);
   if (arguments.digests)
     os.attributeArray("window_digests", [&] {
       for (const auto &[recorded, replayed] : result.windowDigests)
@@ -166,7 +109,8 @@ void writeJson(Report &report, const ReplayReport &result, const ReplayArguments
     });
 }
 
-void printText(const ReplayReport &result, const ReplayArguments &arguments) {
+void printText(const ReplayReport &result, const ReplayArguments &arguments, const ReplaySession &session,
+               const TapePart *part) {
   raw_ostream &os = outs();
   os << arguments.tape << ": " << verdictName(result.verdict) << "\n";
   os << "  packets " << result.packetsReplayed << " of " << result.packets << ", windows " << result.windows;
@@ -211,6 +155,10 @@ void printText(const ReplayReport &result, const ReplayArguments &arguments) {
   if (result.reproduced)
     os << "recorded failure " << (*result.reproduced ? "reproduced" : "not reproduced")
        << " (match level: " << signatureMatchName(result.signatureMatch) << ")\n";
+  printConduct(os, result);
+  if (part)
+    os << "the part began at packet " << part->firstPacket << " with " << part->how << "\n";
+  printSession(os, session, result);
   if (!result.stopped.empty())
     os << "stopped early: " << result.stopped << "\n";
   if (result.traced)
@@ -219,7 +167,30 @@ void printText(const ReplayReport &result, const ReplayArguments &arguments) {
     os << "no waveform: the replay stopped before the range\n";
 }
 
-int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &options) {
+/// Where on the tape that is played a place of the tape that was named lies.
+Expected<TapeRange> rangeOfPart(StringRef text, TapeReader &whole, const TapePart *part) {
+  Expected<TapeRange> range = resolveRange(text, whole);
+  if (!range || !part)
+    return range;
+  if (range->firstPacket < part->firstPacket)
+    return failUsage("bad-range", "this place lies before what is played", text.str(),
+                     "the part begins at packet " + std::to_string(part->firstPacket));
+  range->firstPacket -= part->firstPacket;
+  return range;
+}
+
+/// The last word: the replay's, unless the second target says otherwise.
+int exitCodeWith(const ReplayReport &result, const ReplaySession &session, Expectation expectation) {
+  int exit = exitCodeFor(result, expectation);
+  if (!session.shadow || expectation != Expectation::Match)
+    return exit;
+  if (session.shadow->differs())
+    return worseExit(exit, 1);
+  return session.shadow->notComparable || session.shadow->stopped ? worseExit(exit, 5) : exit;
+}
+
+int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &options,
+           const SessionOptions &wanted) {
   std::vector<std::string> texts;
   for (const std::string &path : arguments.descriptions) {
     Expected<DescriptionText> text = loadDescriptionText(path);
@@ -233,19 +204,45 @@ int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &opti
   Expected<std::unique_ptr<TapeSource>> source = TapeSource::open(arguments.tape, texts);
   if (!source)
     return report.fail(source.takeError());
-  TapeReader &reader = (*source)->reader();
+  std::unique_ptr<LabFile> lab;
+  if (!wanted.lab.empty()) {
+    Expected<std::unique_ptr<LabFile>> read = readLabFile(wanted.lab);
+    if (!read)
+      return report.fail(read.takeError());
+    lab = std::move(*read);
+    if (!wanted.allowExec && !arguments.dryRun && !(lab->beforeRun.empty() && lab->afterFailure.empty()))
+      return report.fail(failUsage("exec-not-allowed", "the lab's file says that commands are to be run",
+                                   wanted.lab, "--allow-exec runs them; --dry-run lists them"));
+  }
+  TapeReader &whole = (*source)->reader();
+  std::optional<TapePart> part;
+  if (wanted.range.getNumOccurrences()) {
+    Expected<TapePart> cut = cutPart(**source, wanted.range, texts);
+    if (!cut)
+      return report.fail(cut.takeError());
+    part = std::move(*cut);
+  }
+  const TapePart *ofPart = part ? &*part : nullptr;
+  TapeSource &played = part ? *part->source : **source;
+  TapeReader &reader = played.reader();
+  ReplaySession session(played, arguments.tape, lab.get());
+  session.json = report.json();
+  session.askAtDivergence = arguments.ask;
+  session.prompt = wanted.prompt;
+  if (wanted.prompt && !arguments.until && !arguments.ask)
+    session.promptAt = 0;
   if (arguments.until) {
-    Expected<TapeRange> range = resolveRange(*arguments.until, reader);
+    Expected<TapeRange> range = rangeOfPart(*arguments.until, whole, ofPart);
     if (!range)
       return report.fail(range.takeError());
-    options.endPacket = range->firstPacket + range->packetCount;
+    (wanted.prompt ? session.promptAt : options.endPacket) = range->firstPacket + range->packetCount;
   }
   if (!arguments.wave.empty()) {
     if (Error error = checkOutputFile(arguments.wave, arguments.tape, /*force=*/true))
       return report.fail(std::move(error));
     options.trace = TraceRange{arguments.wave};
     if (arguments.waveRange) {
-      Expected<TapeRange> range = resolveRange(*arguments.waveRange, reader);
+      Expected<TapeRange> range = rangeOfPart(*arguments.waveRange, whole, ofPart);
       if (!range)
         return report.fail(range.takeError());
       options.trace->firstPacket = range->firstPacket;
@@ -253,26 +250,42 @@ int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &opti
     }
   }
   if (arguments.dryRun)
-    return dryRun(report, **source, options);
+    return replayDryRun(report, played, options, lab.get());
   if (arguments.expectation == Expectation::Signature && !reader.outcome().signature)
     return report.fail(failUsage("no-signature", "the tape records no failure that could be reproduced",
                                  arguments.tape, "`tapeback info` shows a tape's outcome"));
-  Expected<std::vector<std::string>> uris = resolveTargets(**source, arguments.targets, "--target");
+  Expected<std::vector<std::string>> uris = resolveTargets(played, arguments.targets, "--target");
   if (!uris)
     return report.fail(uris.takeError());
-  Expected<TargetSet> targets = openTargets(*uris);
-  if (!targets)
-    return report.fail(targets.takeError());
+  session.targets = *uris;
+  if (!wanted.shadow.empty()) {
+    Expected<std::vector<std::string>> second = resolveTargets(
+        played, std::vector<std::string>(wanted.shadow.begin(), wanted.shadow.end()), "--shadow");
+    if (!second)
+      return report.fail(second.takeError());
+    session.shadows = *second;
+  }
+  if (wanted.repeat > 1)
+    return replayRepeatedly(report, session, options, arguments.expectation, wanted.repeat);
   Progress progress("replaying", options.endPacket.value_or(reader.summary().packets));
-  options.progress = [&](uint64_t done) { progress.update(done); };
-  Expected<ReplayReport> result = replayTape(**source, targets->targets, options);
+  if (!wanted.prompt && !arguments.ask) // A bar would be drawn over what the prompt says.
+    options.progress = [&](uint64_t done) { progress.update(done); };
+  Expected<ReplayReport> result = session.run(options, 0);
   if (!result)
     return report.fail(result.takeError());
-  int exit = exitCodeFor(*result, arguments.expectation);
+  if (part)
+    renumber(*result, *part);
+  int exit = exitCodeWith(*result, session, arguments.expectation);
+  if (exit == 1 && result->verdict == Verdict::Match && arguments.expectation == Expectation::Match)
+    result->verdict = Verdict::Divergence; // Of the two targets.
+  if (exit == 5 && result->verdict == Verdict::Match)
+    result->verdict = Verdict::Incomplete;
   if (report.json())
-    writeJson(report, *result, arguments, **source);
+    writeJson(report, *result, arguments, session, ofPart);
   else
-    printText(*result, arguments);
+    printText(*result, arguments, session, ofPart);
+  if (!report.json() && arguments.explainPolicy)
+    printPolicies(outs(), *result, played);
   if (exit == 4 && result->targetFailure)
     report.error(*result->targetFailure);
   return report.finish(exit);
@@ -298,8 +311,11 @@ int runReplay(ArrayRef<const char *> args) {
       "match-level",
       cl::desc("How alike failures must be to be the same: exact, place or kind (default: place)"),
       cl::value_desc("LEVEL"), cl::init("place"));
-  cl::opt<std::string> onDivergence("on-divergence", cl::desc("stop or continue (default: continue)"),
-                                    cl::value_desc("WHAT"), cl::init("continue"));
+  cl::opt<std::string> onDivergence(
+      "on-divergence",
+      cl::desc("stop, continue, or ask (the prompt, behind each packet that differs; "
+               "default: continue)"),
+      cl::value_desc("WHAT"), cl::init("continue"));
   cl::opt<std::string> until("until", cl::desc("Stop behind this place or range (w120, p5000, @marker)"),
                              cl::value_desc("RANGE"));
   cl::opt<std::string> poison("poison",
@@ -308,6 +324,8 @@ int runReplay(ArrayRef<const char *> args) {
   cl::list<std::string> allow("allow-register",
                               cl::desc("Allow writes to this register although the description forbids them"),
                               cl::value_desc("NAME"));
+  ConductOptions conduct;
+  SessionOptions session;
   cl::opt<std::string> wave("wave", cl::desc("Write a waveform, if the target has traces"),
                             cl::value_desc("FILE"));
   cl::opt<std::string> waveRange("wave-range",
@@ -317,6 +335,9 @@ int runReplay(ArrayRef<const char *> args) {
   cl::opt<bool> fromReset("from-reset",
                           cl::desc("Play a tape whose start cannot be restored on a reset device"));
   cl::opt<bool> digests("digests", cl::desc("Add a digest of every window to the JSON"));
+  cl::opt<bool> explain("explain-policy",
+                        cl::desc("Show by which policy each register is replayed, and how many packets each "
+                                 "rule decided"));
   cl::opt<unsigned> maxWait(
       "max-wait", cl::desc("Seconds that one wait may take at most, whatever the tape says (default: 60)"),
       cl::value_desc("SECONDS"), cl::init(60));
@@ -336,7 +357,11 @@ int runReplay(ArrayRef<const char *> args) {
        "  tapeback replay run.tape --target qemu:edu --json\n"
        "  tapeback replay fail.tape --target vfio:0000:01:00.0 --expect signature\n"
        "  tapeback replay run.tape --target rtl:minnow --wave run.fst --wave-range w4..w6\n"
-       "  tapeback replay run.tape --dry-run\n",
+       "  tapeback replay run.tape --dry-run\n"
+       "  tapeback replay fail.tape --target 'model:edu?seed={run}' --repeat 100 --expect signature\n"
+       "  tapeback replay run.tape --target rtl:minnow --shadow model:minnow\n"
+       "  tapeback replay run.tape --target model:edu --until @dma --prompt\n"
+       "  tapeback replay run.tape --target vfio:0000:01:00.0 --lab lab.yaml --allow-exec\n",
        "  0  as expected (--expect)\n"
        "  1  not as expected: a divergence, or the failure did not reproduce\n"
        "  2  bad usage, a bad description, or a write that the description forbids\n"
@@ -353,6 +378,7 @@ int runReplay(ArrayRef<const char *> args) {
   arguments.descriptions = descriptions;
   arguments.dryRun = dry;
   arguments.digests = options.keepDigests = digests;
+  arguments.explainPolicy = options.countByRegister = explain;
   if (until.getNumOccurrences())
     arguments.until = until;
   arguments.wave = wave;
@@ -380,8 +406,10 @@ int runReplay(ArrayRef<const char *> args) {
     return report.fail(badOption("--match-level", level, "exact, place, kind"));
   if (onDivergence == "stop")
     options.stopAtDivergence = true;
+  else if (onDivergence == "ask")
+    arguments.ask = true;
   else if (onDivergence != "continue")
-    return report.fail(badOption("--on-divergence", onDivergence, "stop, continue"));
+    return report.fail(badOption("--on-divergence", onDivergence, "stop, continue, ask"));
   Expected<uint64_t> byte = parseNumber(poison);
   if (!byte)
     return report.fail(byte.takeError());
@@ -397,7 +425,15 @@ int runReplay(ArrayRef<const char *> args) {
     return report.fail(badOption("--max-wait", "0", "1 second or more"));
   options.player.waits.maxDeadline = options.player.waits.maxHostTime = uint64_t(maxWait) * 1'000'000'000;
   options.fromReset = fromReset;
-  return replay(report, arguments, options);
+  if (Error error = conduct.apply(options))
+    return report.fail(std::move(error));
+  if (Error error = session.check(!wave.empty()))
+    return report.fail(std::move(error));
+  if (arguments.ask && session.repeat > 1)
+    return report.fail(failUsage("bad-option",
+                                 "--on-divergence ask stops in one replay, and --repeat makes many",
+                                 "--on-divergence", "leave out one of them"));
+  return replay(report, arguments, options, session);
 }
 
 } // namespace tapeback

@@ -1,8 +1,7 @@
 #include "tools/verbs/TriggerTape.h"
 #include "format/Failure.h"
 #include "format/Text.h"
-#include "tools/PacketPrinter.h"
-#include "tools/Report.h"
+#include "triggers/OutputText.h"
 
 using namespace llvm;
 
@@ -107,35 +106,6 @@ Error TriggerTape::run(EvaluationObserver *observer, uint64_t end,
   }
   missed = evaluator.shortfalls();
   return failure;
-}
-
-std::string firedText(const Program &program, const Output &output) {
-  const Action &action = program.actions[output.action];
-  std::string text;
-  switch (output.op) {
-  case ActionOp::Fire: text = program.texts[action.a]; break;
-  case ActionOp::Marker: text = "marker " + quoteUntrusted(program.texts[action.a]); break;
-  case ActionOp::Exec: text = "exec " + quoteUntrusted(program.texts[action.a]); break;
-  case ActionOp::Stop: text = "stop"; break;
-  case ActionOp::Snapshot: text = "snapshot"; break;
-  case ActionOp::Capture: text = "capture"; break;
-  default: text = "raise"; break;
-  }
-  std::string values;
-  for (uint32_t v = 0; v < action.valueCount; ++v) {
-    const Output::Value &value = output.values[v];
-    uint32_t node = program.fireValues[action.firstValue + v];
-    values += (v ? ", " : " (") + program.sourceOf(program.nodes[node].where).str() + " ";
-    if (!value.known)
-      values += "unknown";
-    else if (value.isBool)
-      values += value.value ? "true" : "false";
-    else if (value.isSigned)
-      values += std::to_string(int64_t(value.value));
-    else
-      values += hex(value.value);
-  }
-  return values.empty() ? text : text + values + ")";
 }
 
 //===- TapeHistory -----------------------------------------------------------------------------------===//

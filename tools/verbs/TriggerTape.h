@@ -52,9 +52,6 @@ private:
   std::vector<std::vector<bool>> kept;
 };
 
-/// "text (host 0x1000, value 0x3)".
-std::string firedText(const Program &program, const Output &output);
-
 /// The offline history of a tape.
 class TapeHistory : public CaptureHistory {
 public:

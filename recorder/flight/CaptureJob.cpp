@@ -1,0 +1,64 @@
+#include "recorder/flight/CaptureJob.h"
+#include "format/Failure.h"
+#include "recorder/flight/QuietThread.h"
+
+using namespace llvm;
+
+namespace tapeback {
+
+CaptureThread::CaptureThread(CaptureSink newSink)
+    : sink(std::move(newSink)), worker(startQuietThread([this] { run(); })) {}
+
+CaptureThread::~CaptureThread() {
+  {
+    std::lock_guard guard(lock);
+    quit = true;
+  }
+  changed.notify_all();
+  worker.join();
+}
+
+void CaptureThread::add(CaptureJob job) {
+  std::unique_lock guard(lock);
+  changed.wait(guard, [this] { return jobs.size() < most; });
+  jobs.push_back(std::move(job));
+  changed.notify_all();
+}
+
+std::vector<CaptureThread::Done> CaptureThread::takeDone() {
+  std::lock_guard guard(lock);
+  return std::move(done);
+}
+
+void CaptureThread::finish() {
+  std::unique_lock guard(lock);
+  changed.wait(guard, [this] { return jobs.empty() && !busy; });
+}
+
+void CaptureThread::run() {
+  std::unique_lock guard(lock);
+  for (;;) {
+    changed.wait(guard, [this] { return quit || !jobs.empty(); });
+    if (jobs.empty())
+      return;
+    CaptureJob job = std::move(jobs.front());
+    jobs.pop_front();
+    busy = true;
+    changed.notify_all();
+    guard.unlock();
+    Done one;
+    one.event = job.event;
+    Expected<WrittenCapture> written = sink(job);
+    if (written)
+      one.written = std::move(*written);
+    else
+      one.failure = toFailure(written.takeError()).message;
+    job.snapshot.reset();
+    guard.lock();
+    done.push_back(std::move(one));
+    busy = false;
+    changed.notify_all();
+  }
+}
+
+} // namespace tapeback
