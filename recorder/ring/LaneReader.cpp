@@ -95,7 +95,7 @@ void LaneReader::found(Next what, uint64_t time, const SlotCopy &slot) {
   head.what = what;
   head.time = std::max(time, latest); // A lane's order is its own.
   head.issue = slot.issue;
-  head.inPlace = slot.type == RecordType::Issue && (slot.hints & CompletesInPlace) && !given;
+  head.begins = slot.type == RecordType::Issue && !given;
   head.joined = (slot.hints & Joined) && !given;
 }
 

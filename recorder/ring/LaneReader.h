@@ -25,8 +25,8 @@ public:
   enum class Next : uint8_t { Nothing, Access, Record, Corrupt };
   struct Head {
     Next what = Next::Nothing;
-    bool inPlace = false; ///< Its operation completes in its slot, and was not given out as issued.
-    bool joined = false;  ///< Nothing of another lane may come in front of it.
+    bool begins = false; ///< An operation that was not given out yet, as issued or otherwise.
+    bool joined = false; ///< Nothing of another lane may come in front of it.
     uint64_t time = 0, issue = 0;
   };
   /// `published`: the producer's position, loaded with acquire. What is behind it is not looked at.

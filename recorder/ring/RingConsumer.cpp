@@ -164,7 +164,7 @@ RingConsumer::Status RingConsumer::give(Source &source, Batch &batch) {
     if (next.what == LaneReader::Next::Nothing)
       continue;
     until = std::min(until, next.time);
-    if (next.inPlace)
+    if (next.begins)
       others.from = std::min(others.from, next.issue);
   }
   if (head.what == LaneReader::Next::Access) {
