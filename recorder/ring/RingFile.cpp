@@ -26,8 +26,11 @@ static Error systemFailure(const std::string &what, const std::string &where) {
                     "the ring needs shared memory: check the free space of /dev/shm and TMPDIR");
 }
 
-/// Where the ring may lie: shared memory first (never written to a disk), then where temporary files go.
+/// Where the ring may lie: where the user says, or shared memory first (never written to a disk), then where
+/// temporary files go.
 static std::vector<std::string> ringParents() {
+  if (const char *wanted = std::getenv("TAPEBACK_RING_DIRECTORY"); wanted && *wanted == '/')
+    return {wanted};
   std::vector<std::string> parents{"/dev/shm"};
   if (const char *temporary = std::getenv("TMPDIR"); temporary && *temporary == '/')
     parents.push_back(temporary);

@@ -240,8 +240,8 @@ inline void fillIn(Slot &slot, const Access &access, uint8_t hints) {
 
 inline IssuedAccess Producer::issueInPlace(const Access &access) {
   LaneWriter *own = writer();
-  uint64_t head;
-  if (!own || (head = own->head) >= own->limit.load(std::memory_order_relaxed)) [[unlikely]]
+  uint64_t head = own ? own->head : 0;
+  if (!own || head >= own->limit.load(std::memory_order_relaxed)) [[unlikely]]
     return issueElsewhere(own, access);
   Slot &slot = own->slots[head & own->mask];
   Lane &lane = *own->lane;

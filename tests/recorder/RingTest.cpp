@@ -1,5 +1,6 @@
 // The ring: what goes in comes out, whatever the sizes, and neither end waits for a dead one.
 #include "tests/recorder/RingPair.h"
+#include "tests/support/RunProgram.h"
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -205,7 +206,12 @@ TEST_CASE("lanes are handed on from threads that end, and order stays") {
   for (uint64_t i = 0; i < threads; ++i)
     wrong += ring.out.await().record.address != i;
   CHECK(wrong == 0);
-  CHECK(ring.file->lane(3).head.load() == 0); // Nobody had to share.
+  // A thread that was joined may be there for another moment, and then the next has to share. But it goes.
+  for (uint64_t shared = ~uint64_t(0); ring.file->lane(3).head.load() != shared;) {
+    shared = ring.file->lane(3).head.load();
+    std::thread([&] { ring.producer->append(eventRecord(0)); }).join();
+    REQUIRE(ring.out.await().what == Out::Record);
+  }
 }
 
 TEST_CASE("a payload above the capture limit is cut and says so") {
@@ -330,12 +336,15 @@ TEST_CASE("wake() ends a wait, also one that has not begun") {
   Pair ring;
   ring.consumer.wake();
   ring.consumer.wait(forEver);
+  std::atomic<bool> done{false};
   std::thread waker([&] {
     while (!ring.file->header().dataWanted.load())
       std::this_thread::yield();
+    done = true;
     ring.consumer.wake();
   });
-  ring.consumer.wait(forEver);
+  while (!done)
+    ring.consumer.wait(forEver);
   waker.join();
 }
 
@@ -352,7 +361,15 @@ TEST_CASE("a frozen consumer comes to an end although the producer goes on") {
   CHECK(count == 10);
 }
 
+/// A place for rings that no other test knows.
+struct OwnDirectory {
+  OwnDirectory() { setenv("TAPEBACK_RING_DIRECTORY", scratch.file("").c_str(), 1); }
+  ~OwnDirectory() { unsetenv("TAPEBACK_RING_DIRECTORY"); }
+  ScratchDirectory scratch;
+};
+
 TEST_CASE("the ring's file is private, and named only once it is locked") {
+  OwnDirectory directories;
   llvm::Expected<std::unique_ptr<RingFile>> file = RingFile::create(someTable(), {});
   REQUIRE(bool(file));
   std::string path = (*file)->path(), directory = path.substr(0, path.rfind('/'));
@@ -400,6 +417,7 @@ static pid_t otherCollector(std::string &path) {
 
 TEST_CASE("a producer that waits notices that the collector was killed; what it left can be read, and is "
           "removed later") {
+  OwnDirectory directories;
   std::string path;
   pid_t collector = otherCollector(path);
   auto producer = std::make_unique<OwnProducer>();
@@ -435,7 +453,7 @@ TEST_CASE("a producer that waits notices that the collector was killed; what it 
   CHECK(stat(path.c_str(), &status) == 0);
   removeStaleRings();
   CHECK(stat(path.c_str(), &status) == 0); // It has what no tape has.
-  CHECK(removeStaleRings(/*evenUnread=*/true) >= 1);
+  CHECK(removeStaleRings(/*evenUnread=*/true) == 1);
   CHECK(stat(path.c_str(), &status) != 0);
   left = RingFile::openLeftBehind(path);
   CHECK(!left);
