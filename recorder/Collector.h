@@ -79,6 +79,8 @@ public:
   void givenUp(uint64_t count);
   /// Call when the ring was empty, and at least as often as flushIntervalNs; `now` is the records' clock.
   void idle(uint64_t now);
+  /// All that was issued until `now` was given to this, except what is under way: the observer hears of it.
+  void seenUntil(uint64_t now);
   /// The program has ended and the ring is empty: writes what is pending and finishes the tape.
   llvm::Expected<TapeSummary> finish(const ProgramFate &fate);
 

@@ -313,6 +313,15 @@ void Collector::tick(uint64_t now) {
   quietLooks = 0;
 }
 
+void Collector::seenUntil(uint64_t now) {
+  if (!options.observer || phase != Phase::Recording || !writer.packetCount())
+    return;
+  underway.visit([&](const Item &item) { now = std::min(now, item.ring.packet.issueTime); });
+  options.observer->tick(now);
+  if (const ObserverWishes *wishes = options.observer->takeWishes())
+    carryOut(writer.packetCount() - 1, *wishes);
+}
+
 void Collector::idle(uint64_t now) {
   if (options.tickIntervalNs)
     tick(now);

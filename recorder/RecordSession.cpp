@@ -294,6 +294,7 @@ void Session::drain() {
     takeAll();
     if (program->ended())
       break;
+    collector->seenUntil(consumer->watermark());
     consumer->wait(250);
     between(lastLook);
   }

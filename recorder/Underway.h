@@ -21,6 +21,11 @@ public:
   T *find(uint16_t thread) { return places[thread] ? &items[places[thread] - 1].second : nullptr; }
   /// Any of them; there must be one.
   T &any() { return items.front().second; }
+  template <typename Visit>
+  void visit(Visit visitor) const {
+    for (const auto &[thread, item] : items)
+      visitor(item);
+  }
   /// The thread must have none.
   void add(uint16_t thread, T item) {
     items.emplace_back(thread, std::move(item));

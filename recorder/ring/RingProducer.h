@@ -240,9 +240,11 @@ inline void fillIn(Slot &slot, const Access &access, uint8_t hints) {
 
 inline IssuedAccess Producer::issueInPlace(const Access &access) {
   LaneWriter *own = writer();
-  uint64_t head = own ? own->head : 0;
-  if (!own || head >= own->limit.load(std::memory_order_relaxed)) [[unlikely]]
+  uint64_t most = own ? own->limit.load(std::memory_order_relaxed) : 0;
+  if (!most || own->head >= most)
+      [[unlikely]] // In this order: a lane without limit may be another thread's too.
     return issueElsewhere(own, access);
+  uint64_t head = own->head;
   Slot &slot = own->slots[head & own->mask];
   Lane &lane = *own->lane;
   fetchAhead(own->slots, head, own->mask);
