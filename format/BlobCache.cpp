@@ -1,8 +1,8 @@
 // Reading contents, in one piece or in several.
 #include "format/BlobCache.h"
 
+#include "format/ContentId.h"
 #include "format/Failure.h"
-#include "llvm/Support/xxhash.h"
 
 namespace tapeback {
 
@@ -34,8 +34,7 @@ llvm::Expected<BlobCache::Entry *> BlobCache::load(uint64_t offset) {
 }
 
 llvm::Error BlobCache::checkContent(BlobId id, llvm::ArrayRef<uint8_t> content, uint64_t offset) const {
-  const llvm::XXH128_hash_t hash = llvm::xxh3_128bits(content);
-  if (BlobId{hash.high64, hash.low64} == id)
+  if (contentId(content) == id)
     return llvm::Error::success();
   return badMessage("a content is not the one that its id says", source.where(offset));
 }

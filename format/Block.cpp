@@ -9,59 +9,92 @@ namespace tapeback {
 
 llvm::Error BlockWriter::start(const FileHeader &header) {
   tapeId = header.tapeId;
-  chainValue = chainStart(header);
-  return file.write(bytesOf(header));
+  end = sizeof(header);
+  return out.start(header);
+}
+
+static int packInto(llvm::ArrayRef<uint8_t> raw, WordBuffer &to, int effort) {
+  const int bytes = static_cast<int>(raw.size()), bound = LZ4_compressBound(bytes);
+  return LZ4_compress_fast(reinterpret_cast<const char *>(raw.data()),
+                           reinterpret_cast<char *>(to.bytes(static_cast<size_t>(bound)).data()), bytes,
+                           bound, effort);
+}
+
+// Noise (packed or encrypted contents, weights) comes in runs: after one block of it a few samples decide.
+bool BlockWriter::worthCompressing(llvm::ArrayRef<uint8_t> raw) {
+  constexpr size_t part = 16u << 10;
+  if (!lastWasNoise || raw.size() < 8 * part)
+    return true;
+  for (const size_t begin : {size_t(0), raw.size() / 2, raw.size() - part})
+    if (packInto(raw.slice(begin, part), sample, 1) < int(part - part / 16))
+      return true;
+  return false;
+}
+
+bool BlockWriter::pack(BlockHeader &header, llvm::ArrayRef<uint8_t> raw) {
+  const bool contents = header.type == static_cast<uint16_t>(BlockType::Blob);
+  // Byte planes have matches everywhere or nowhere: looking less closely costs them a tenth in size, and wins
+  // a third of lz4's time, which is the largest part of what a packet costs.
+  const int effort = header.type == static_cast<uint16_t>(BlockType::Packets) ? 8 : contents ? 2 : 1;
+  int stored = 0;
+  if (compress && !raw.empty() && (!contents || worthCompressing(raw)))
+    stored = packInto(raw, block.body, effort);
+  const bool packed = stored > 0 && size_t(stored) < raw.size();
+  if (contents)
+    lastWasNoise = !packed;
+  header.codec = static_cast<uint8_t>(packed ? Codec::Lz4 : Codec::None);
+  header.rawSize = static_cast<uint32_t>(raw.size());
+  header.storedSize = packed ? static_cast<uint32_t>(stored) : header.rawSize;
+  header.tapeTag = tapeTagOf(tapeId);
+  header.sequence = sequence++;
+  header.check = checkOf(header);
+  end += blockBytes(header);
+  return packed;
+}
+
+static llvm::Error tooLarge() {
+  return failUsage("message-too-large", "a record is larger than a block may be (64 MiB)");
 }
 
 llvm::Error BlockWriter::write(BlockHeader header, llvm::ArrayRef<uint8_t> raw) {
   if (raw.size() > maxRawBytes)
-    return failUsage("message-too-large", "a record is larger than a block may be (64 MiB)");
-  const int rawSize = static_cast<int>(raw.size());
-  const int bound = LZ4_compressBound(rawSize);
-  const size_t capacity = sizeof(header) + static_cast<size_t>(bound) + sizeof(BlockTrailer);
-  uint8_t *bytes = buffer.bytes(capacity).data();
-  uint8_t *stored = bytes + sizeof(header);
-  const char *source = reinterpret_cast<const char *>(raw.data());
+    return tooLarge();
+  const bool packed = pack(header, raw);
+  return out.write(header, packed ? llvm::ArrayRef<uint8_t>(block.body.bytes(header.storedSize)) : raw);
+}
 
-  // Byte planes have matches everywhere or nowhere: looking less closely costs them a tenth in size, and wins
-  // a third of lz4's time, which is the largest part of what a packet costs.
-  const int effort = header.type == static_cast<uint16_t>(BlockType::Packets) ? 8 : 1;
-  int storedSize = compress && rawSize > 0
-                       ? LZ4_compress_fast(source, reinterpret_cast<char *>(stored), rawSize, bound, effort)
-                       : 0;
-  const bool packed = storedSize > 0 && storedSize < rawSize;
-  if (!packed) {
-    storedSize = rawSize;
-    if (rawSize > 0)
-      std::memcpy(stored, raw.data(), raw.size());
-  }
-  header.codec = static_cast<uint8_t>(packed ? Codec::Lz4 : Codec::None);
-  header.tapeTag = tapeTagOf(tapeId);
-  header.sequence = sequence;
-  header.rawSize = static_cast<uint32_t>(rawSize);
-  header.storedSize = static_cast<uint32_t>(storedSize);
-  header.check = checkOf(header);
-  std::memcpy(bytes, &header, sizeof(header));
-
-  BlockTrailer trailer;
-  trailer.hash = hashBlock(header, {stored, static_cast<size_t>(storedSize)});
-  trailer.chain = chainStep(chainValue, trailer.hash);
-  std::memcpy(stored + storedSize, &trailer, sizeof(trailer));
-  if (llvm::Error error = file.write({bytes, static_cast<size_t>(blockBytes(header))}))
-    return error;
-  chainValue = trailer.chain;
-  ++sequence;
-  return llvm::Error::success();
+llvm::Error BlockWriter::writeBehind(BlockHeader header, WordBuffer &raw, size_t bytes) {
+  constexpr size_t small = 32u << 10; // Waking a thread costs more than writing so few.
+  if (bytes > maxRawBytes)
+    return tooLarge();
+  const bool packed = pack(header, raw.bytes(bytes));
+  if (!packed)
+    std::swap(block.body, raw);
+  block.header = header;
+  if (header.storedSize < small)
+    return out.write(header, block.stored());
+  // The other thread has its hands full with writing what is not packed, this one with packing.
+  block.hash.reset();
+  if (!packed)
+    block.hash = hashBlock(header, block.stored());
+  return out.send(block);
 }
 
 llvm::Error BlockWriter::finish(uint64_t footerOffset, bool sync) {
+  if (llvm::Error error = out.wait())
+    return error;
   Tail tail;
   tail.footerOffset = footerOffset;
-  tail.fileBytes = file.size() + sizeof(tail);
+  tail.fileBytes = end + sizeof(tail);
   tail.check = checkOf(tail, tapeId);
-  if (llvm::Error error = file.write(bytesOf(tail)))
+  if (llvm::Error error = out.output().write(bytesOf(tail)))
     return error;
-  return file.publish(sync);
+  return out.output().publish(sync);
+}
+
+void BlockWriter::discard() {
+  llvm::consumeError(out.wait()); // What could not be written is thrown away anyhow.
+  out.output().discard();
 }
 
 std::string BlockSource::where(uint64_t offset) const {

@@ -5,32 +5,42 @@
 #include "format/File.h"
 #include "format/Layout.h"
 #include "format/WordBuffer.h"
+#include "format/WriteBehind.h"
 
 namespace tapeback {
 
-/// Seals blocks one after another and keeps the chain.
+/// Seals blocks one after another and keeps the chain. Owned and used by one thread; does not move.
 class BlockWriter {
 public:
   /// Takes over an empty output file; start() writes the file header.
-  explicit BlockWriter(OutputFile file, bool compress) : file(std::move(file)), compress(compress) {}
+  explicit BlockWriter(OutputFile file, bool compress) : out(std::move(file)), compress(compress) {}
 
   llvm::Error start(const FileHeader &header);
-  /// Fills in everything of `header` but type, times, firstPacket, firstWindow and the counts.
+  /// Fills in everything of `header` but type, times, firstPacket, firstWindow and the counts. When it
+  /// returns, the block is the kernel's, and so is everything before it.
   llvm::Error write(BlockHeader header, llvm::ArrayRef<uint8_t> raw);
+  /// The same of the first `bytes` of `raw`, but a large block may still be on its way, and its error come
+  /// with the next call. `raw` then has other memory. For what means nothing without a later block.
+  llvm::Error writeBehind(BlockHeader header, WordBuffer &raw, size_t bytes);
   /// The tail, and out under the final name.
   llvm::Error finish(uint64_t footerOffset, bool sync);
-  void discard() { file.discard(); }
+  void discard();
 
-  uint64_t offset() const { return file.size(); } ///< Where the next block will begin.
-  const Digest &chain() const { return chainValue; }
+  uint64_t offset() const { return end; }             ///< Where the next block will begin.
+  const Digest &chain() const { return out.chain(); } ///< After start() or write().
 
 private:
-  OutputFile file;
+  bool worthCompressing(llvm::ArrayRef<uint8_t> raw);
+  /// Completes the header and packs into block's body. False if `raw` is to be stored as it is.
+  bool pack(BlockHeader &header, llvm::ArrayRef<uint8_t> raw);
+
+  WriteBehind out;
   bool compress;
+  bool lastWasNoise = false; ///< The last block of contents did not become smaller.
   std::array<uint8_t, 16> tapeId{};
-  uint64_t sequence = 0;
-  Digest chainValue{};
-  WordBuffer buffer;
+  uint64_t sequence = 0, end = 0;
+  UnsealedBlock block;
+  WordBuffer sample;
 };
 
 /// A block in memory. Reused from block to block.

@@ -61,8 +61,6 @@ constexpr uint32_t maxPartRows = 1u << 16;
 llvm::Error encodeManifest(WordBuffer &buffer, const Manifest &manifest, UseRaw use);
 llvm::Error encodeTables(WordBuffer &buffer, const TableRows &tables, UseRaw use);
 llvm::Error encodeKeyframe(WordBuffer &buffer, const Keyframe &keyframe, UseRaw use);
-llvm::Error encodeBlobs(WordBuffer &buffer, llvm::ArrayRef<BlobPiece> pieces, llvm::ArrayRef<uint8_t> bytes,
-                        UseRaw use);
 llvm::Error encodeTrigger(WordBuffer &buffer, const TriggerRow &trigger, UseRaw use);
 llvm::Error encodeOutcome(WordBuffer &buffer, const Outcome &outcome, UseRaw use);
 llvm::Error encodePart(WordBuffer &buffer, const PartTable &table, UseRaw use);

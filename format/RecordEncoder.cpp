@@ -139,25 +139,6 @@ llvm::Error encodeKeyframe(WordBuffer &buffer, const Keyframe &keyframe, UseRaw 
       use);
 }
 
-llvm::Error encodeBlobs(WordBuffer &buffer, llvm::ArrayRef<BlobPiece> pieces, llvm::ArrayRef<uint8_t> bytes,
-                        UseRaw use) {
-  return buildMessage(
-      buffer, bytes.size() + 40 * pieces.size() + 128,
-      [&](capnp::MessageBuilder &message) {
-        auto root = message.initRoot<schema::Blobs>();
-        auto list = root.initPieces(static_cast<unsigned>(pieces.size()));
-        for (unsigned i = 0; i < list.size(); ++i) {
-          list[i].setIdHi(pieces[i].id.hi);
-          list[i].setIdLo(pieces[i].id.lo);
-          list[i].setContentBytes(pieces[i].contentBytes);
-          list[i].setOffset(pieces[i].offset);
-          list[i].setLength(pieces[i].length);
-        }
-        root.setBytes(dataOf(bytes));
-      },
-      use);
-}
-
 llvm::Error encodeTrigger(WordBuffer &buffer, const TriggerRow &trigger, UseRaw use) {
   return buildMessage(
       buffer, trigger.text.size() + 64,

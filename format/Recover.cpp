@@ -1,6 +1,7 @@
 // The second half of recovery: the blocks that were found, in order, written as a new tape. What is missing
 // between them is counted from their headers and written as Loss, and what referred to it is cut loose.
 #include "format/BlockOrder.h"
+#include "format/ContentId.h"
 #include "format/Failure.h"
 #include "format/Index.h"
 #include "format/PacketCodec.h"
@@ -9,7 +10,6 @@
 #include "format/TapeReader.h"
 #include "format/TapeWriter.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/xxhash.h"
 #include <optional>
 #include <sys/stat.h>
 
@@ -313,8 +313,7 @@ void Recovery::dropOpenBlob() {
 }
 
 llvm::Error Recovery::takeBlob(BlobId id, llvm::ArrayRef<uint8_t> content) {
-  const llvm::XXH128_hash_t hash = llvm::xxh3_128bits(content);
-  if (BlobId{hash.high64, hash.low64} == id)
+  if (contentId(content) == id)
     return writer->blob(content).takeError();
   note(source.where(block) + ": a content is not the one that its id says; dropped");
   return llvm::Error::success();

@@ -2,13 +2,14 @@
 // rely on (tables, then contents, then the packets that refer to them), and collects the index.
 #include "format/TapeWriter.h"
 
+#include "format/BlobBlock.h"
 #include "format/Block.h"
+#include "format/ContentId.h"
 #include "format/Failure.h"
 #include "format/Index.h"
 #include "format/PacketCodec.h"
 #include "format/RecordCodec.h"
 #include "llvm/Support/RandomNumberGenerator.h"
-#include "llvm/Support/xxhash.h"
 #include <chrono>
 #include <optional>
 
@@ -16,8 +17,10 @@ namespace tapeback {
 
 namespace {
 
-constexpr size_t blobBlockBytes = 1u << 20; ///< Small contents are gathered up to this.
-constexpr size_t blobPieceBytes = 4u << 20; ///< Large ones are cut into pieces of this.
+// Small contents are gathered up to the first, large ones cut into pieces of the second. Larger blocks are
+// packed more slowly: their matches no longer lie in the nearest caches.
+constexpr size_t blobBlockBytes = 256u << 10;
+constexpr size_t blobPieceBytes = 512u << 10;
 
 /// Which contents are on the tape already: a hash table of row numbers, 4 to 16 bytes a content.
 class KnownBlobs {
@@ -114,8 +117,10 @@ private:
   void count(const Packet &packet);
   RunFacts copyRun(llvm::ArrayRef<Packet> run);
   void closeWindow(bool quiescent);
+  BlockHeader headerOf(BlockType type, uint32_t items) const;
   llvm::Error writeBlock(BlockType type, llvm::ArrayRef<uint8_t> raw, uint32_t items = 0);
   llvm::Error writeTables();
+  llvm::Error writeContents();
   llvm::Error writeBlobs();
   llvm::Error writeLargeBlob(BlobId id, llvm::ArrayRef<uint8_t> content);
   llvm::Error writePackets();
@@ -146,8 +151,7 @@ private:
   TimeRange windowTimes;
 
   // The open block of contents.
-  std::vector<BlobPiece> pieces;
-  std::vector<uint8_t> pieceBytes;
+  BlobBlock contents;
 
   uint64_t packets = 0, windows = 0;
   IndexRows index;
@@ -193,7 +197,7 @@ llvm::Error Writer::start(const Manifest &manifest) {
                         [&](llvm::ArrayRef<uint8_t> raw) { return writeBlock(BlockType::Manifest, raw); });
 }
 
-llvm::Error Writer::writeBlock(BlockType type, llvm::ArrayRef<uint8_t> raw, uint32_t items) {
+BlockHeader Writer::headerOf(BlockType type, uint32_t items) const {
   BlockHeader header;
   header.type = static_cast<uint16_t>(type);
   header.firstPacket = open.firstOrdinal;
@@ -204,7 +208,11 @@ llvm::Error Writer::writeBlock(BlockType type, llvm::ArrayRef<uint8_t> raw, uint
     header.firstTime = openTimes.firstOrZero();
     header.lastTime = openTimes.last;
   }
-  return blocks.write(header, raw);
+  return header;
+}
+
+llvm::Error Writer::writeBlock(BlockType type, llvm::ArrayRef<uint8_t> raw, uint32_t items) {
+  return blocks.write(headerOf(type, items), raw);
 }
 
 llvm::Expected<uint16_t> Writer::addDevice(const DeviceRecord &device) {
@@ -264,8 +272,7 @@ llvm::Expected<BlobId> Writer::blob(llvm::ArrayRef<uint8_t> content) {
   if (content.size() > maxBlobBytes)
     return refuse("content-too-large",
                   "a content of " + std::to_string(content.size()) + " bytes is above 1 GiB");
-  const llvm::XXH128_hash_t hash = llvm::xxh3_128bits(content);
-  const BlobId id{hash.high64, hash.low64};
+  const BlobId id = contentId(content);
   if (known.contains(id))
     return id;
   if (index.blobs.size() >= UINT32_MAX - 1)
@@ -274,12 +281,11 @@ llvm::Expected<BlobId> Writer::blob(llvm::ArrayRef<uint8_t> content) {
     if (llvm::Error error = stick(writeLargeBlob(id, content)))
       return error;
   } else {
-    if (pieceBytes.size() + content.size() > blobBlockBytes)
+    if (contents.contentBytes() + content.size() > blobBlockBytes)
       if (llvm::Error error = stick(writeBlobs()))
         return error;
-    index.blobs.push_back({id, 0, content.size(), static_cast<uint32_t>(pieces.size())});
-    pieces.push_back({id, content.size(), 0, static_cast<uint32_t>(content.size())});
-    pieceBytes.insert(pieceBytes.end(), content.begin(), content.end());
+    index.blobs.push_back({id, 0, content.size(), static_cast<uint32_t>(contents.pieceCount())});
+    contents.add({id, content.size(), 0, static_cast<uint32_t>(content.size())}, content);
   }
   known.addLast();
   ++footer.summary.blobs;
@@ -287,19 +293,22 @@ llvm::Expected<BlobId> Writer::blob(llvm::ArrayRef<uint8_t> content) {
   return id;
 }
 
-llvm::Error Writer::writeBlobs() {
-  if (pieces.empty())
-    return llvm::Error::success();
-  const uint64_t offset = blocks.offset();
-  for (size_t i = 0; i < pieces.size(); ++i)
-    index.blobs[index.blobs.size() - pieces.size() + i].offset = offset;
-  const auto items = static_cast<uint32_t>(pieces.size());
-  llvm::Error error = encodeBlobs(buffer, pieces, pieceBytes, [&](llvm::ArrayRef<uint8_t> raw) {
-    return writeBlock(BlockType::Blob, raw, items);
-  });
-  pieces.clear();
-  pieceBytes.clear();
+llvm::Error Writer::writeContents() {
+  const auto items = static_cast<uint32_t>(contents.pieceCount());
+  contents.seal();
+  llvm::Error error =
+      blocks.writeBehind(headerOf(BlockType::Blob, items), contents.raw(), contents.rawBytes());
+  contents.clear();
   return error;
+}
+
+llvm::Error Writer::writeBlobs() {
+  const size_t count = contents.pieceCount();
+  if (count == 0)
+    return llvm::Error::success();
+  for (BlobRow &row : llvm::MutableArrayRef<BlobRow>(index.blobs).take_back(count))
+    row.offset = blocks.offset();
+  return writeContents();
 }
 
 llvm::Error Writer::writeLargeBlob(BlobId id, llvm::ArrayRef<uint8_t> content) {
@@ -308,10 +317,8 @@ llvm::Error Writer::writeLargeBlob(BlobId id, llvm::ArrayRef<uint8_t> content) {
   index.blobs.push_back({id, blocks.offset(), content.size(), 0});
   for (size_t offset = 0; offset < content.size(); offset += blobPieceBytes) {
     const llvm::ArrayRef<uint8_t> part = content.drop_front(offset).take_front(blobPieceBytes);
-    const BlobPiece piece{id, content.size(), offset, static_cast<uint32_t>(part.size())};
-    if (llvm::Error error = encodeBlobs(buffer, piece, part, [&](llvm::ArrayRef<uint8_t> raw) {
-          return writeBlock(BlockType::Blob, raw, 1);
-        }))
+    contents.add({id, content.size(), offset, static_cast<uint32_t>(part.size())}, part);
+    if (llvm::Error error = writeContents())
       return error;
   }
   return llvm::Error::success();

@@ -20,13 +20,15 @@ struct WriterOptions {
   uint64_t createdNs = 0;
 };
 
-/// One writer, one thread. Everything goes to PATH.partial, which is locked against a second writer (what a
-/// dead one left there is moved to PATH.partial.stale first); finish() publishes it by rename. A writer that
-/// is destroyed without finish() leaves the partial file for `tapeback recover`; discard() removes it. Errors
-/// are sticky: after one, every call returns it and nothing more is written. What it is given is checked so
-/// that a finished tape always verifies: ids must have been added, payloads stored, links must lead to
-/// earlier packets. Memory: about eight times blockRawBytes, and for the index 40 bytes a window and some 50
-/// a distinct content.
+/// One writer, one thread; a thread of its own puts large blocks of contents into the file, which is never
+/// more than one, and is waited for before a block of packets is written: what packets on file refer to is
+/// there, and a process that is killed loses the open block. Everything goes to PATH.partial, which is locked
+/// against a second writer (what a dead one left there is moved to PATH.partial.stale first); finish()
+/// publishes it by rename. A writer that is destroyed without finish() leaves the partial file for `tapeback
+/// recover`; discard() removes it. Errors are sticky: after one, every call returns it and nothing more is
+/// written. What it is given is checked so that a finished tape always verifies: ids must have been added,
+/// payloads stored, links must lead to earlier packets. Memory: about eight times blockRawBytes, and for the
+/// index 40 bytes a window and some 50 a distinct content.
 class TapeWriter {
 public:
   static llvm::Expected<std::unique_ptr<TapeWriter>> create(llvm::StringRef path, const Manifest &manifest,

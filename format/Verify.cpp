@@ -1,11 +1,11 @@
 // The verifier: one pass over the file that makes again everything the tape says about itself, and compares.
 #include "format/BlobCache.h"
 #include "format/BlockOrder.h"
+#include "format/ContentId.h"
 #include "format/Failure.h"
 #include "format/PacketCodec.h"
 #include "format/TapeFile.h"
 #include "format/TapeReader.h"
-#include "llvm/Support/xxhash.h"
 
 namespace tapeback {
 
@@ -203,8 +203,7 @@ llvm::Error Verifier::checkPackets() {
 }
 
 llvm::Error Verifier::finishBlob(const BlobRow &row, llvm::ArrayRef<uint8_t> content) {
-  const llvm::XXH128_hash_t hash = llvm::xxh3_128bits(content);
-  if (!(BlobId{hash.high64, hash.low64} == row.id))
+  if (!(contentId(content) == row.id))
     return fault("bad-message", "a content is not the one that its id says");
   llvm::Expected<std::optional<BlobRow>> listed = index.blob(row.id);
   if (!listed)

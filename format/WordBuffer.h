@@ -4,7 +4,9 @@
 #include "llvm/ADT/ArrayRef.h"
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <utility>
 
 namespace tapeback {
 
@@ -17,6 +19,17 @@ public:
     if (words > capacity) {
       memory.reset(new uint64_t[words]);
       capacity = words;
+    }
+    return {reinterpret_cast<uint8_t *>(memory.get()), count};
+  }
+  /// The same; its first `kept` bytes are what they were. Grows by half at least.
+  llvm::MutableArrayRef<uint8_t> keep(size_t count, size_t kept) {
+    if ((count + 7) / 8 > capacity) {
+      WordBuffer larger;
+      (void)larger.bytes(count + capacityBytes() / 2);
+      if (memory)
+        std::memcpy(larger.memory.get(), memory.get(), std::min(kept, capacityBytes()));
+      std::swap(*this, larger);
     }
     return {reinterpret_cast<uint8_t *>(memory.get()), count};
   }

@@ -141,6 +141,22 @@ bool isCommand(const TapeSource &source, const Packet &packet) {
   return false;
 }
 
+bool isReset(const TapeSource &source, const Packet &packet) {
+  if (packet.kind == PacketKind::Reset)
+    return true;
+  const Description *description = source.description(packet.device);
+  if (!description || packet.kind != PacketKind::RegisterWrite)
+    return false;
+  const RegisterDescription *reg =
+      description->find(source.spaceName(packet.space), packet.address, packet.width);
+  if (!reg || reg->offset != packet.address)
+    return false;
+  for (const RegisterCondition &condition : description->resets)
+    if (condition.reg == description->indexOf(*reg) && condition.holds(packet.value))
+      return true;
+  return false;
+}
+
 llvm::Expected<std::optional<uint64_t>> submitOfDescriptor(TapeSource &source, uint64_t descriptor) {
   Packet told;
   PacketExtra extra;

@@ -12,6 +12,9 @@ std::optional<unsigned> doorbellQueue(const TapeSource &source, const Packet &pa
 /// Hands the device something to do: an entry of a queue, a doorbell, or the write that starts an activity.
 bool isCommand(const TapeSource &source, const Packet &packet);
 
+/// Resets its device: a Reset, or the write of a register that the description says does.
+bool isReset(const TapeSource &source, const Packet &packet);
+
 /// The Submit that a DmaDescriptor without activity belongs to; nothing if the tape does not have it near.
 llvm::Expected<std::optional<uint64_t>> submitOfDescriptor(TapeSource &source, uint64_t descriptor);
 

@@ -1,5 +1,6 @@
 #include "replayer/shadow/ShadowRun.h"
 #include "format/Failure.h"
+#include "replayer/Commands.h"
 
 namespace tapeback {
 
@@ -106,7 +107,7 @@ llvm::Error ShadowRun::issued(const PacketBatch &batch, size_t begin, size_t cou
   }
   if (first + count < cursor.endPacket())
     return llvm::Error::success();
-  return giveUp(endWindow(player));
+  return giveUp(endWindow(player, batch.packets[begin + count - 1]));
 }
 
 /// Where a window can only be seen by making the device transfer it, looking would change the run.
@@ -118,7 +119,36 @@ void ShadowRun::noteWindowsNotSeen(Player &player) {
             "cannot be peeked on both, and reading it back would disturb";
 }
 
-llvm::Error ShadowRun::endWindow(Player &player) {
+/// What the description calls idle holds: everything in every queue is done.
+static llvm::Expected<bool> isIdle(Player &player) {
+  for (size_t device = 0; device < player.deviceCount(); ++device) {
+    DeviceBinding &binding = player.binding(uint16_t(device));
+    const Description *description = binding.description();
+    if (!description || description->queues.empty() || description->idle.empty())
+      continue;
+    bool holds = false;
+    for (const RegisterCondition &condition : description->idle) {
+      llvm::Expected<uint64_t> value = binding.readRegister(description->registers[condition.reg]);
+      if (!value)
+        return value.takeError();
+      holds |= condition.holds(*value);
+    }
+    if (!holds)
+      return false;
+  }
+  return true;
+}
+
+/// Nothing is outstanding for the host, and neither device is at anything: what they hold can be compared.
+llvm::Expected<bool> ShadowRun::atRest(Player &player, const Packet &last) {
+  // A reset takes its time, which the next window's packets wait for.
+  if (!cursor.info().quiescent || isReset(source, last))
+    return false;
+  llvm::Expected<bool> idle = isIdle(player);
+  return idle && *idle ? isIdle(*shadow) : std::move(idle);
+}
+
+llvm::Error ShadowRun::endWindow(Player &player, const Packet &last) {
   ++report.windows;
   bool differs = windowDiffers;
   windowDiffers = false;
@@ -128,7 +158,10 @@ llvm::Error ShadowRun::endWindow(Player &player) {
     count();
     return llvm::Error::success();
   }
-  if (!cursor.info().quiescent) {
+  llvm::Expected<bool> rests = atRest(player, last);
+  if (!rests)
+    return rests.takeError();
+  if (!*rests) {
     ++report.notQuiescent;
     count();
     return llvm::Error::success();

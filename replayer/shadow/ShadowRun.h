@@ -58,7 +58,8 @@ public:
 private:
   llvm::Error issueSame(const PacketBatch &batch, size_t begin, size_t count);
   void noteWindowsNotSeen(Player &player);
-  llvm::Error endWindow(Player &player);
+  llvm::Expected<bool> atRest(Player &player, const Packet &last);
+  llvm::Error endWindow(Player &player, const Packet &last);
   llvm::Error giveUp(llvm::Error error);
 
   TapeSource &source;

@@ -1,5 +1,6 @@
-// How fast packets go into a tape and come out of it, and how soon a window in the middle of a large tape is
-// there. Each figure stands beside the floor of the same run: copying the packets' 48 bytes.
+// How fast packets and contents go into a tape, and packets come out of it. Each figure stands beside the
+// floor of the same run: copying the packets' 48 bytes, or lz4 alone. TAPEBACK_CORPUS names a folder with
+// logs of real devices. large-tape-bench has what depends on a tape's length.
 //
 //   format-bench --benchmark_format=json
 //
@@ -7,12 +8,15 @@
 #include "format/Failure.h"
 #include "format/TapeReader.h"
 #include "format/TapeWriter.h"
+#include "tests/bench/CorpusTraffic.h"
+#include "tests/bench/Traffic.h"
 
 #include <benchmark/benchmark.h>
 #include <cstdio>
 #include <cstdlib>
-#include <fcntl.h>
+#include <cstring>
 #include <filesystem>
+#include <lz4.h>
 #include <random>
 #include <unistd.h>
 
@@ -58,80 +62,45 @@ Directory &directory() {
   return instance;
 }
 
-enum Traffic { Registers, Ring, Random };
-
-/// A driver's loop over a dozen registers; a command ring of 1,024 entries; or noise, the worst there is.
-std::vector<Packet> traffic(Traffic kind, size_t count) {
-  std::mt19937_64 random(1);
-  std::vector<Packet> packets(count);
-  uint64_t time = 1'000'000'000'000;
-  for (size_t i = 0; i < count; ++i) {
-    Packet &packet = packets[i];
-    const uint64_t bits = random();
-    time += 40 + 10 * (bits % 8);
-    packet.issueTime = time;
-    packet.completeTime = time + 300 + 10 * (bits >> 8 & 3);
-    packet.width = 4;
-    const uint64_t entry = i / 5, word = i % 5;
-    const unsigned step = i % 12;
-    switch (kind) {
-    case Ring:
-      packet.kind = word == 4 ? PacketKind::RegisterWrite : PacketKind::MemoryWrite;
-      packet.width = word == 4 ? 4 : 8;
-      packet.address = word == 4 ? 0x1000 : 0x100000 + entry % 1024 * 32 + word * 8;
-      packet.value = word == 0   ? 0x40 + (bits >> 16 & 3)
-                     : word == 1 ? 0x10000000 + (bits >> 40 & 0xffff) * 4096
-                     : word == 2 ? (bits >> 18 & 15) * 64
-                     : word == 3 ? entry
-                                 : entry % 1024;
-      break;
-    case Registers:
-      packet.kind = step % 3 == 0 ? PacketKind::RegisterWrite : PacketKind::RegisterRead;
-      packet.address = 0x1000 + 4 * step;
-      packet.value = step == 0   ? i / 12
-                     : step == 3 ? bits >> 20 & 15
-                     : step == 5 ? bits >> 24 & 1
-                                 : 0x80 + step;
-      break;
-    case Random:
-      packet.kind = PacketKind::RegisterRead;
-      packet.address = 0x1000 + 4 * (bits >> 10 & 15);
-      packet.value = random();
-      packet.issueTime = time += bits >> 48;
-      packet.completeTime = time + (bits >> 40 & 0xfff);
-      break;
-    }
-  }
-  return packets;
-}
+struct Workload {
+  std::string name;
+  std::vector<Packet> packets;
+};
 
 constexpr size_t packetCount = 2'000'000;
 
-const std::vector<Packet> &packetsOf(Traffic kind) {
-  static const std::vector<Packet> all[] = {traffic(Registers, packetCount), traffic(Ring, packetCount),
-                                            traffic(Random, packetCount)};
-  return all[kind];
+/// Made ones, and logs of real devices where there are some.
+std::vector<Workload> workloads() {
+  std::vector<Workload> all = {{"registers", bench::traffic(bench::Traffic::Registers, packetCount)},
+                               {"ring", bench::traffic(bench::Traffic::Ring, packetCount)},
+                               {"random", bench::traffic(bench::Traffic::Random, packetCount)}};
+  const std::vector<bench::CorpusLog> logs = bench::corpusLogs();
+  for (const bench::CorpusLog &log : logs)
+    all.push_back({log.name, bench::mutatedTraffic(log, packetCount)});
+  if (logs.empty())
+    std::fprintf(stderr,
+                 "skipped: logs of real devices (TAPEBACK_CORPUS does not name a folder that has them)\n");
+  return all;
 }
 
 /// In runs, as the collector has them.
-void appendAll(TapeWriter &writer, Traffic kind) {
-  for (llvm::ArrayRef<Packet> rest = packetsOf(kind); !rest.empty();
+void appendAll(TapeWriter &writer, llvm::ArrayRef<Packet> packets) {
+  for (llvm::ArrayRef<Packet> rest = packets; !rest.empty();
        rest = rest.drop_front(std::min<size_t>(rest.size(), 1000)))
     require(writer.append(rest.take_front(1000)));
 }
 
-uint64_t writeTape(const std::string &path, Traffic kind) {
+uint64_t writeTape(const std::string &path, const Workload &workload) {
   WriterOptions options;
   options.syncOnFinish = false; // The disk is not what is measured.
   auto writer = require(TapeWriter::create(path, Manifest(), options));
-  appendAll(*writer, kind);
+  appendAll(*writer, workload.packets);
   require(writer->finish(Outcome()).takeError());
   return std::filesystem::file_size(path);
 }
 
 /// The floor: the packets' bytes, copied once.
-void copyPackets(benchmark::State &state) {
-  const std::vector<Packet> &packets = packetsOf(Registers);
+void copyPackets(benchmark::State &state, const std::vector<Packet> &packets) {
   constexpr size_t block = 20'000;
   std::vector<Packet> to(block);
   for (auto _ : state)
@@ -142,19 +111,18 @@ void copyPackets(benchmark::State &state) {
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * packets.size()));
 }
 
-void encode(benchmark::State &state, Traffic kind) {
+void encode(benchmark::State &state, const Workload &workload) {
   const std::string path = directory().file("encode.tape");
-  packetsOf(kind);
   uint64_t bytes = 0;
   for (auto _ : state)
-    bytes = writeTape(path, kind);
+    bytes = writeTape(path, workload);
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * packetCount));
   state.counters["bytes_per_packet"] = double(bytes) / packetCount;
 }
 
-void decode(benchmark::State &state, Traffic kind) {
+void decode(benchmark::State &state, const Workload &workload) {
   const std::string path = directory().file("decode.tape");
-  writeTape(path, kind);
+  writeTape(path, workload);
   PacketBatch batch;
   for (auto _ : state) {
     auto reader = require(TapeReader::open(path));
@@ -169,9 +137,9 @@ void decode(benchmark::State &state, Traffic kind) {
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * packetCount));
 }
 
-void verify(benchmark::State &state, Traffic kind) {
+void verify(benchmark::State &state, const Workload &workload) {
   const std::string path = directory().file("verify.tape");
-  writeTape(path, kind);
+  writeTape(path, workload);
   for (auto _ : state)
     require(verifyTape(path).takeError());
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * packetCount));
@@ -205,53 +173,83 @@ void encodeContents(benchmark::State &state) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * pages * page));
 }
 
-/// One gigabyte: some 70 million packets of noise, and register traffic between.
-const std::string &largeTape() {
-  static const std::string path = [] {
-    const std::string name = directory().file("large.tape");
-    WriterOptions options;
-    options.syncOnFinish = false;
-    auto writer = require(TapeWriter::create(name, Manifest(), options));
-    while (writer->bytesWritten() < (1ull << 30))
-      for (const Traffic kind : {Random, Random, Registers})
-        appendAll(*writer, kind);
-    require(writer->finish(Outcome()).takeError());
-    return name;
-  }();
-  return path;
+/// New contents of 64 KiB: half of the one kind are repetitions, the other is noise.
+const std::vector<std::vector<uint8_t>> &contentsOf(bool compressible) {
+  static const auto make = [](bool repeats) {
+    std::mt19937_64 random(3);
+    std::vector<std::vector<uint8_t>> contents(512, std::vector<uint8_t>(64 << 10));
+    for (auto &content : contents)
+      for (size_t i = 0; i < content.size(); i += 8) {
+        const uint64_t word = repeats && i % 64 ? (i >> 3) & 0xff : random();
+        std::memcpy(content.data() + i, &word, 8);
+      }
+    return contents;
+  };
+  static const auto text = make(true), noise = make(false);
+  return compressible ? text : noise;
 }
 
-void openLarge(benchmark::State &state, bool cold) {
-  const std::string &path = largeTape();
-  PacketBatch batch;
+/// The floor of a compressible content.
+void lz4Alone(benchmark::State &state) {
+  const auto &contents = contentsOf(true);
+  std::vector<char> out(static_cast<size_t>(LZ4_compressBound(64 << 10)));
+  size_t stored = 0;
   for (auto _ : state) {
-    if (cold) {
-      state.PauseTiming();
-      const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-      ::fdatasync(fd);
-      ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-      ::close(fd);
-      state.ResumeTiming();
-    }
-    auto reader = require(TapeReader::open(path));
-    require(reader->readWindow(reader->summary().windows / 2, batch));
-    benchmark::DoNotOptimize(batch.packets.data());
+    stored = 0;
+    for (const auto &content : contents)
+      stored += static_cast<size_t>(LZ4_compress_default(reinterpret_cast<const char *>(content.data()),
+                                                         out.data(), static_cast<int>(content.size()),
+                                                         static_cast<int>(out.size())));
   }
-  state.counters["file_bytes"] = static_cast<double>(std::filesystem::file_size(path));
+  const size_t bytes = contents.size() * contents[0].size();
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes));
+  state.counters["ratio"] = double(bytes) / double(stored);
+}
+
+void storeContents(benchmark::State &state, bool compressible, bool again) {
+  const auto &contents = contentsOf(compressible);
+  const size_t bytes = contents.size() * contents[0].size();
+  uint64_t stored = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    auto writer = require(TapeWriter::create(directory().file("contents.tape"), Manifest()));
+    if (again)
+      for (const auto &content : contents)
+        require(writer->blob(content).takeError());
+    state.ResumeTiming();
+    for (const auto &content : contents)
+      require(writer->blob(content).takeError());
+    require(writer->flush());
+    state.PauseTiming();
+    stored = writer->bytesWritten();
+    writer->discard();
+    state.ResumeTiming();
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes));
+  state.counters["ratio"] = double(bytes) / double(stored);
 }
 
 } // namespace
 
-BENCHMARK(copyPackets)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(encode, registers, Registers)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(encode, ring, Ring)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(encode, random, Random)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(decode, registers, Registers)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(decode, ring, Ring)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(decode, random, Random)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(verify, registers, Registers)->Unit(benchmark::kMillisecond);
-BENCHMARK(encodeContents)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(openLarge, warm, false)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(openLarge, cold, true)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(20);
-
-BENCHMARK_MAIN();
+int main(int argc, char **argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv))
+    return 1;
+  const std::vector<Workload> all = workloads();
+  auto add = [](const std::string &name, auto run) {
+    benchmark::RegisterBenchmark(name.c_str(), run)->Unit(benchmark::kMillisecond)->UseRealTime();
+  };
+  add("copyPackets", [&](benchmark::State &state) { copyPackets(state, all[0].packets); });
+  for (const Workload &workload : all) {
+    add("encode/" + workload.name, [&](benchmark::State &state) { encode(state, workload); });
+    add("decode/" + workload.name, [&](benchmark::State &state) { decode(state, workload); });
+    add("verify/" + workload.name, [&](benchmark::State &state) { verify(state, workload); });
+  }
+  add("encodeContents", encodeContents);
+  add("lz4Alone", lz4Alone);
+  add("storeContents/compressible", [](benchmark::State &state) { storeContents(state, true, false); });
+  add("storeContents/noise", [](benchmark::State &state) { storeContents(state, false, false); });
+  add("storeContents/unchanged", [](benchmark::State &state) { storeContents(state, false, true); });
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -1,7 +1,10 @@
 // Names, signatures, sums of losses, and the records that are not packets.
 #include "format/Records.h"
 
+#include "format/BlobBlock.h"
+#include "format/ContentId.h"
 #include "tests/format/TapeSupport.h"
+#include "llvm/Support/xxhash.h"
 #include <set>
 
 using namespace tapeback;
@@ -132,4 +135,54 @@ TEST_CASE("hostile bytes of records are refused or decoded, never more") {
   }
   CHECK(refused > 1000);
   CHECK(accepted > 1000);
+}
+
+TEST_CASE("a content's identity is XXH3-128 whatever computes it") {
+  std::mt19937_64 random(9);
+  Bytes bytes(300'000);
+  for (uint8_t &byte : bytes)
+    byte = static_cast<uint8_t>(random());
+  auto check = [&](llvm::ArrayRef<uint8_t> content) {
+    const llvm::XXH128_hash_t hash = llvm::xxh3_128bits(content);
+    CHECK(contentId(content) == BlobId{hash.high64, hash.low64});
+  };
+  for (size_t size = 0; size < 2200; ++size)
+    check(llvm::ArrayRef<uint8_t>(bytes).slice(size % 64, size));
+  for (int round = 0; round < 100; ++round) {
+    const size_t begin = random() % 1000;
+    check(llvm::ArrayRef<uint8_t>(bytes).slice(begin, random() % (bytes.size() - begin)));
+  }
+}
+
+TEST_CASE("contents laid out by hand are the message that the schema says") {
+  std::mt19937_64 random(10);
+  BlobBlock block;
+  for (int round = 0; round < 60; ++round) {
+    Bytes all;
+    std::vector<BlobPiece> pieces;
+    for (size_t n = 1 + random() % 40; n > 0; --n) {
+      Bytes content(random() % 4 ? random() % 50 : random() % 5000);
+      for (uint8_t &byte : content)
+        byte = static_cast<uint8_t>(random());
+      pieces.push_back({{random(), random()}, content.size(), 0, static_cast<uint32_t>(content.size())});
+      block.add(pieces.back(), content);
+      all.insert(all.end(), content.begin(), content.end());
+    }
+    CHECK(block.contentBytes() == all.size());
+    CHECK(block.pieceCount() == pieces.size());
+    block.seal();
+    std::vector<BlobPiece> read;
+    llvm::ArrayRef<uint8_t> bytes;
+    expectSuccess(decodeBlobs(block.raw().bytes(block.rawBytes()), "here", read, bytes));
+    CHECK(bytes == llvm::ArrayRef<uint8_t>(all));
+    REQUIRE(read.size() == pieces.size());
+    for (size_t i = 0; i < read.size(); ++i)
+      CHECK((read[i].id == pieces[i].id && read[i].contentBytes == pieces[i].contentBytes &&
+             read[i].offset == 0 && read[i].length == pieces[i].length));
+    block.clear();
+    if (round % 7 == 0) {
+      WordBuffer other; // What was handed to another thread.
+      std::swap(block.raw(), other);
+    }
+  }
 }

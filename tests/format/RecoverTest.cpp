@@ -299,7 +299,7 @@ TEST_CASE("a large content loses a piece: it is lost as a whole, and its packets
   Session session;
   auto writer = expectValue(TapeWriter::create(path, Manifest(), SessionOptions::fixedOptions()));
   for (unsigned n = 0; n < 3; ++n) {
-    Bytes content(9u << 20);
+    Bytes content(5u << 18);
     for (size_t i = 0; i < content.size(); ++i)
       content[i] = static_cast<uint8_t>((i >> 10) * (n + 1));
     PacketExtra extra;

@@ -3,6 +3,7 @@
 
 #include "llvm/Support/xxhash.h"
 #include <csignal>
+#include <cstring>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -93,7 +94,8 @@ TEST_CASE("contents: none, one byte, above a block, above a piece, twice") {
   auto writer = expectValue(TapeWriter::create(path, Manifest(), SessionOptions::fixedOptions()));
   std::mt19937_64 random(3);
   std::vector<Bytes> contents;
-  for (const size_t size : {0, 1, 4096, 1 << 20, (1 << 20) + 1, 4 << 20, (4 << 20) + 1, (9 << 20) + 12345}) {
+  for (const size_t size :
+       {0, 1, 4096, 256 << 10, (256 << 10) + 1, 512 << 10, (512 << 10) + 1, (4 << 20) + 12345}) {
     contents.emplace_back(size);
     for (size_t i = 0; i < size; ++i)
       contents.back()[i] = static_cast<uint8_t>(i % 4096 < 100 ? random() : i >> 12);
@@ -415,6 +417,57 @@ TEST_CASE("a disk that takes no more ends the tape with an error that stays") {
   const RecoverReport report = expectValue(recoverTape(path + ".partial", path));
   CHECK(report.packetsKept > 1000);
   CHECK(report.unknownLoss);
+  expectValue(verifyTape(path));
+}
+
+TEST_CASE("an error of a block that was still on its way comes with a later call and stays") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a.tape");
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  auto writer = expectValue(TapeWriter::create(path, Manifest(), SessionOptions::fixedOptions()));
+  rlimit small = before;
+  small.rlim_cur = 2'000'000;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  std::mt19937_64 random(1);
+  std::string code;
+  uint64_t appended = 0;
+  for (int i = 0; i < 100 && code.empty(); ++i) {
+    Bytes noise(200'000);
+    for (size_t at = 0; at < noise.size(); at += 8) {
+      const uint64_t word = random();
+      std::memcpy(noise.data() + at, &word, 8);
+    }
+    llvm::Expected<BlobId> id = writer->blob(noise);
+    if (!id) {
+      code = codeOf(id.takeError());
+      break;
+    }
+    Packet packet;
+    packet.kind = PacketKind::MemoryWrite;
+    PacketExtra extra;
+    extra.payload = *id;
+    extra.length = noise.size();
+    code = codeOf(writer->append(packet, extra));
+    appended += code.empty();
+    // What was flushed is in the file, contents and all.
+    if (code.empty() && i == 5) {
+      code = codeOf(writer->flush());
+      CHECK(readFile(path + ".partial").size() == writer->bytesWritten());
+    }
+  }
+  const std::string again = codeOf(writer->append(Packet())), flush = codeOf(writer->flush()),
+                    finish = codeOf(writer->finish(Outcome()));
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(code == "cannot-write");
+  CHECK(again == "cannot-write");
+  CHECK(flush == "cannot-write");
+  CHECK(finish == "cannot-write");
+  CHECK(appended < 12);
+  writer.reset();
+  const RecoverReport report = expectValue(recoverTape(path + ".partial", path));
+  CHECK(report.packetsKept == 6);
   expectValue(verifyTape(path));
 }
 

@@ -98,6 +98,26 @@ TEST_CASE("shadow: memory that the device writes astray differs though the host 
   CHECK(seen.shadow.state->difference.kind == StateDifference::Kind::Memory);
 }
 
+TEST_CASE("shadow: behind a reset there is nothing to compare until something came after it") {
+  ToyProgram program;
+  program.open();
+  program.write(toy::scratch, 7);
+  program.reset();
+  program.marker("next");
+  program.write(toy::scratch, 8);
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  ToyOptions keeps;
+  keeps.faults.resetKeepsState = true;
+  Shadowed seen = shadow(*tape, {}, keeps);
+  for (size_t i = 0; i < tape->windows.size(); ++i) {
+    const WindowInfo &window = tape->windows[i];
+    if (window.packetCount &&
+        tape->packets[window.firstPacket + window.packetCount - 1].kind == PacketKind::Reset)
+      CHECK(seen.shadow.notQuiescent >= 1);
+  }
+  CHECK(seen.shadow.notQuiescent >= 1);
+}
+
 TEST_CASE("shadow: windows are not read back where that would disturb") {
   ToyOptions blind;
   blind.capabilities.peek = false;
