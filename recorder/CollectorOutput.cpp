@@ -1,7 +1,7 @@
 // What goes out of the collector: packets, windows, keyframes, losses, and the outcome.
+#include "format/ContentId.h"
 #include "recorder/Collector.h"
 #include "recorder/CollectorParts.h"
-#include "llvm/Support/xxhash.h"
 #include <algorithm>
 #include <csignal>
 #include <cstring>
@@ -58,8 +58,7 @@ void Collector::resolveLink(RingPacket &ring) {
 void Collector::put(Item &item) {
   RingPacket &ring = item.ring;
   if (!item.payload.empty()) {
-    XXH128_hash_t hash = xxh3_128bits(item.payload);
-    ring.extra.payload = {hash.high64, hash.low64};
+    ring.extra.payload = contentId(item.payload);
     if (ring.packet.kind == PacketKind::DmaDescriptor)
       contents.add(ring.extra.payload, item.payload);
   }
