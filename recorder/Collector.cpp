@@ -15,7 +15,7 @@ static constexpr size_t maxHeld = 65536, maxNotes = 16, maxNameBytes = 255, maxS
                         maxSpaces = 4096, maxFacts = 256;
 
 Collector::Collector(TapeWriter &writer, std::vector<CollectorDevice> list, CollectorOptions newOptions)
-    : writer(writer), options(std::move(newOptions)) {
+    : writer(writer), options(std::move(newOptions)), run(runLength), runKeys(runLength) {
   for (CollectorDevice &facts : list) {
     auto device = std::make_unique<Device>();
     device->facts = std::move(facts);
@@ -66,7 +66,7 @@ void Collector::note(ArrayRef<uint8_t> payload) {
     facts.notes.push_back(json::fixUTF8(text.take_front(2000)));
 }
 
-void Collector::accept(const ring::Record &record, ArrayRef<uint8_t> payload) {
+void Collector::accept(const ring::Record &record, ArrayRef<uint8_t> payload, const ring::Others &others) {
   using Type = ring::RecordType;
   if (record.type == Type::Note)
     return note(payload);
@@ -80,7 +80,7 @@ void Collector::accept(const ring::Record &record, ArrayRef<uint8_t> payload) {
   if (record.type == Type::DeviceOpen)
     return open(record, payload);
   if (record.type == Type::Complete)
-    return complete(record, payload);
+    return complete(record, payload, others);
   bool issues = record.type == Type::Issue;
   Device *device = opened(record.device);
   if (!device || !record.sequence || (issues ? !isOperationKind(record.kind) : !isEventKind(record.kind)))
@@ -145,6 +145,7 @@ bool Collector::useSpace(Device &device, uint16_t number) {
       options.observer->spaceAdded(uint16_t(found - spaces.begin()), name);
     for (Device *other : byNumber)
       other->shadow->addSpace(uint16_t(found - spaces.begin()), name);
+    forgetAccessKeys();
   }
   id = uint16_t(found - spaces.begin());
   return true;
@@ -185,6 +186,7 @@ void Collector::open(const ring::Record &record, ArrayRef<uint8_t> payload) {
       identity[text] = value;
   device.spaceNames = std::move(names);
   device.spaces.assign(device.spaceNames.size(), Device::notUsed);
+  forgetAccessKeys();
   releaseHeld();
   if (!device.shadow) {
     const CollectorDevice &known = device.facts;
@@ -236,7 +238,7 @@ void Collector::issue(Item item) {
   lastWasMemoryWrite = false;
 }
 
-void Collector::complete(const ring::Record &record, ArrayRef<uint8_t> payload) {
+void Collector::complete(const ring::Record &record, ArrayRef<uint8_t> payload, const ring::Others &others) {
   const Item *found = underway.find(record.thread);
   if (!found || found->sequence != record.sequence)
     return malformed();
@@ -247,6 +249,8 @@ void Collector::complete(const ring::Record &record, ArrayRef<uint8_t> payload) 
   Item item = underway.take(record.thread);
   underwayBytes -= item.payload.size();
   item.ring = packet;
+  if (others.overlap(packet.packet.issueTime, packet.packet.completeTime))
+    item.ring.packet.flags |= Concurrent;
   if (packet.packet.kind == PacketKind::MemoryRead || packet.packet.kind == PacketKind::Acquire)
     item.payload.assign(payload.begin(), payload.end());
   releaseHeld();

@@ -9,11 +9,13 @@
 #include "format/TapeWriter.h"
 #include "hal/description/Description.h"
 #include "hal/state/ShadowState.h"
+#include "recorder/AccessKeys.h"
 #include "recorder/ContentCache.h"
 #include "recorder/OrdinalTable.h"
 #include "recorder/PacketObserver.h"
 #include "recorder/RingPacket.h"
 #include "recorder/Underway.h"
+#include "recorder/ring/SlotCopy.h"
 #include "triggers/OracleSignature.h"
 #include "triggers/StartStop.h"
 #include <deque>
@@ -65,14 +67,20 @@ public:
   Collector(TapeWriter &writer, std::vector<CollectorDevice> devices, CollectorOptions options);
   ~Collector();
 
-  /// A record with its payload, as RingConsumer gives them.
-  void accept(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);
+  /// A record with its payload, as RingConsumer gives them; `others` counts for Complete records.
+  void accept(const ring::Record &record, llvm::ArrayRef<uint8_t> payload, const ring::Others &others = {});
+  /// Register accesses that completed in the ring, as RingConsumer gives them: the same as the Issue and the
+  /// Complete record of each in turn, but in bulk where they are plain. Names count up from `firstName`;
+  /// `concurrent`: each overlapped an operation of another thread.
+  void acceptAccesses(llvm::ArrayRef<ring::SlotCopy> accesses, uint64_t firstName, bool concurrent);
   /// The ring was damaged: an unknown number of records is missing here.
   void damaged();
   /// The program says that it did not send so many packets. Once, before finish().
   void givenUp(uint64_t count);
   /// Call when the ring was empty, and at least as often as flushIntervalNs; `now` is the records' clock.
   void idle(uint64_t now);
+  /// All that was issued until `now` was given to this, except what is under way: the observer hears of it.
+  void seenUntil(uint64_t now);
   /// The program has ended and the ring is empty: writes what is pending and finishes the tape.
   llvm::Expected<TapeSummary> finish(const ProgramFate &fate);
 
@@ -93,9 +101,17 @@ private:
   bool useClock(Device &device);
   void open(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);
   void issue(Item item);
-  void complete(const ring::Record &record, llvm::ArrayRef<uint8_t> payload);
+  void complete(const ring::Record &record, llvm::ArrayRef<uint8_t> payload, const ring::Others &others);
   void event(Item item, bool samePayload);
   void note(llvm::ArrayRef<uint8_t> payload);
+
+  bool takesRuns() const;
+  size_t takeRun(llvm::ArrayRef<ring::SlotCopy> accesses, uint64_t firstName, bool concurrent);
+  size_t makeRun(llvm::ArrayRef<ring::SlotCopy> accesses, bool concurrent, bool &special);
+  void putRun(llvm::ArrayRef<Packet> packets, uint64_t firstName);
+  void acceptOne(const ring::SlotCopy &access, uint64_t name, bool concurrent);
+  bool addAccessKey(const ring::SlotCopy &access);
+  void forgetAccessKeys();
   void malformed(bool uncounted = false);
 
   /// Puts a packet on the tape (or, outside the recorded part, into the shadow state only).
@@ -149,11 +165,16 @@ private:
   uint64_t lastKeyframe = 0, lastFlush = 0, flushedPackets = 0, leftOut = 0;
   uint64_t quietSince = 0, quietPackets = 0; ///< When the tape had no packet less than now, and how many.
   unsigned quietLooks = 0;
-  Underway<Item> underway;
+  UnderwayTable<Item> underway;
   uint64_t underwayBytes = 0;
   std::deque<Item> held; ///< Before the start: what may belong to the write that starts the recording.
   uint64_t heldBytes = 0;
   OrdinalTable ordinals;
+  static constexpr size_t runLength = 256;
+  AccessKeys keys;
+  uint64_t keysGeneration = 0;
+  std::vector<Packet> run; ///< Packets on their way, and their keys in the shadow state of their device.
+  std::vector<uint32_t> runKeys;
   ContentCache contents;
   std::vector<uint8_t> lastPayload; ///< Of the event just before, for SamePayload.
   uint8_t lastPayloadFlags = 0;

@@ -1,7 +1,7 @@
 // What goes out of the collector: packets, windows, keyframes, losses, and the outcome.
+#include "format/ContentId.h"
 #include "recorder/Collector.h"
 #include "recorder/CollectorParts.h"
-#include "llvm/Support/xxhash.h"
 #include <algorithm>
 #include <csignal>
 #include <cstring>
@@ -49,8 +49,8 @@ void Collector::resolveLink(RingPacket &ring) {
   ring.extra.link = noLink;
   if (!linksToPacket(ring.packet.kind))
     return;
-  if (const OrdinalTable::Entry *entry = ordinals.find(sequence))
-    ring.extra.link = entry->ordinal;
+  if (std::optional<uint64_t> ordinal = ordinals.find(sequence))
+    ring.extra.link = *ordinal;
   if (ring.packet.kind == PacketKind::DmaCompletion || ring.packet.kind == PacketKind::SpanEnd)
     ordinals.erase(sequence);
 }
@@ -58,8 +58,7 @@ void Collector::resolveLink(RingPacket &ring) {
 void Collector::put(Item &item) {
   RingPacket &ring = item.ring;
   if (!item.payload.empty()) {
-    XXH128_hash_t hash = xxh3_128bits(item.payload);
-    ring.extra.payload = {hash.high64, hash.low64};
+    ring.extra.payload = contentId(item.payload);
     if (ring.packet.kind == PacketKind::DmaDescriptor)
       contents.add(ring.extra.payload, item.payload);
   }
@@ -313,6 +312,15 @@ void Collector::tick(uint64_t now) {
   quietLooks = 0;
 }
 
+void Collector::seenUntil(uint64_t now) {
+  if (!options.observer || phase != Phase::Recording || !writer.packetCount())
+    return;
+  underway.visit([&](const Item &item) { now = std::min(now, item.ring.packet.issueTime); });
+  options.observer->tick(now);
+  if (const ObserverWishes *wishes = options.observer->takeWishes())
+    carryOut(writer.packetCount() - 1, *wishes);
+}
+
 void Collector::idle(uint64_t now) {
   if (options.tickIntervalNs)
     tick(now);
@@ -333,13 +341,13 @@ void Collector::seeCheck(const Item &item, uint64_t ordinal) {
   if (result.kind == Outcome::Kind::Failed)
     return; // The first one is the failure; what follows may be its consequence.
   const Packet &packet = item.ring.packet;
-  const OrdinalTable::Entry *source = nullptr;
+  std::optional<Packet> source;
   if (item.ring.extra.link != noLink)
     source = ordinals.findOrdinal(item.ring.extra.link);
   StringRef name = nameOf(item.payload);
   result.kind = Outcome::Kind::Failed;
-  result.signature = checkSignature(packet, item.ring.extra, name, source ? &source->packet : nullptr,
-                                    source ? spaceName(source->packet.space) : StringRef(),
+  result.signature = checkSignature(packet, item.ring.extra, name, source ? &*source : nullptr,
+                                    source ? spaceName(source->space) : StringRef(),
                                     deviceOf(packet).description(), placeOf(deviceOf(packet)));
   result.packet = ordinal;
   result.text = ("check '" + name + "' did not hold").str();
@@ -396,8 +404,9 @@ Expected<TapeSummary> Collector::finish(const ProgramFate &fate) {
   releaseHeld();
   std::vector<Item> pending = underway.takeAll();
   underwayBytes = 0;
-  std::sort(pending.begin(), pending.end(),
-            [](const Item &a, const Item &b) { return a.sequence < b.sequence; });
+  std::sort(pending.begin(), pending.end(), [](const Item &a, const Item &b) {
+    return std::pair(a.ring.packet.issueTime, a.sequence) < std::pair(b.ring.packet.issueTime, b.sequence);
+  });
   for (Item &item : pending)
     putPending(item);
   if (phase == Phase::Recording)

@@ -101,6 +101,7 @@ private:
   Error openOutput();
   std::vector<std::string> environment() const;
   void drain();
+  bool takeBatch();
   void takeAll();
   void between(uint64_t &lastLook);
   void finish();
@@ -115,6 +116,7 @@ private:
   TapeWriter *output = nullptr;        ///< What the collector writes to.
   std::unique_ptr<Collector> collector;
   std::unique_ptr<ring::RingConsumer> consumer;
+  ring::RingConsumer::Batch batch;
   std::atomic<ring::RingConsumer *> wakeable{nullptr};
   std::atomic<uint64_t> ended{0}; ///< When the program did.
   std::unique_ptr<Program> program;
@@ -162,6 +164,9 @@ Error Session::prepareLive() {
 /// The tape, or in flight mode a history in memory.
 Error Session::openOutput() {
   Manifest manifest = recordingManifest(options, devices);
+  manifest.facts["stamps"] =
+      (file->clock().source == ring::StampSource::Counter ? "counter: " : "monotonic clock: ") +
+      file->clockReason();
   if (!live || !live->flight()) {
     Expected<std::unique_ptr<TapeWriter>> created = TapeWriter::create(options.output, manifest);
     if (!created)
@@ -199,8 +204,7 @@ Error Session::prepare() {
   if (Error error = openOutput())
     return error;
   collector = std::make_unique<Collector>(*output, devices, collecting);
-  consumer = std::make_unique<ring::RingConsumer>(file->header(), file->data(), file->dataBytes(),
-                                                  std::min(options.captureLimit, ring::maxCaptureLimit));
+  consumer = std::make_unique<ring::RingConsumer>(*file);
   wakeable.store(consumer.get());
   return Error::success();
 }
@@ -247,29 +251,34 @@ void Session::between(uint64_t &lastLook) {
   if (now - lastLook < 100'000'000)
     return;
   lastLook = now;
+  consumer->resync();
   collector->idle(now);
   if (!options.progress)
     return;
-  const ring::Header &header = file->header();
-  double used =
-      double(header.head.load(std::memory_order_relaxed) - header.tail.load(std::memory_order_relaxed));
   const CollectorReport &report = collector->report();
-  options.progress({output->packetCount(), output->bytesWritten(), now,
-                    std::min(1.0, used / double(file->dataBytes())),
+  options.progress({output->packetCount(), output->bytesWritten(), now, consumer->fill(),
                     report.notUnderstood + report.ringFull + report.diskErrors,
                     live ? live->triggers().armed() : 0, live ? live->triggers().fired() : 0});
 }
 
+/// Takes one batch. False if there is none.
+bool Session::takeBatch() {
+  switch (consumer->next(batch)) {
+  case ring::RingConsumer::Status::Empty: return false;
+  case ring::RingConsumer::Status::Corrupt: collector->damaged(); return true;
+  case ring::RingConsumer::Status::Accesses:
+    collector->acceptAccesses(batch.accesses, batch.firstName, batch.concurrent);
+    return true;
+  case ring::RingConsumer::Status::Record:
+    collector->accept(batch.record, batch.payload, batch.others);
+    return true;
+  }
+  return false;
+}
+
 void Session::takeAll() {
-  ring::Record record;
-  ArrayRef<uint8_t> payload;
   uint64_t lastLook = ring::Producer::now();
-  for (unsigned count = 1;; ++count) {
-    switch (consumer->next(record, payload)) {
-    case ring::RingConsumer::Status::Empty: consumer->release(); return;
-    case ring::RingConsumer::Status::Corrupt: collector->damaged(); break;
-    case ring::RingConsumer::Status::Record: collector->accept(record, payload); break;
-    }
+  for (unsigned count = 1; takeBatch(); ++count) {
     if (count % 256)
       continue;
     between(lastLook);
@@ -285,21 +294,13 @@ void Session::drain() {
     takeAll();
     if (program->ended())
       break;
+    collector->seenUntil(consumer->watermark());
     consumer->wait(250);
     between(lastLook);
   }
   consumer->freeze();
-  ring::Record record;
-  ArrayRef<uint8_t> payload;
-  for (;;) {
-    ring::RingConsumer::Status status = consumer->next(record, payload);
-    if (status == ring::RingConsumer::Status::Empty)
-      return;
-    if (status == ring::RingConsumer::Status::Corrupt)
-      collector->damaged();
-    else
-      collector->accept(record, payload);
-  }
+  while (takeBatch())
+    ;
 }
 
 void Session::finish() {

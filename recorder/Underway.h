@@ -11,9 +11,9 @@ namespace tapeback {
 /// Finding, adding and taking cost the same however many there are, and allocate nothing once the most at a
 /// time has been reached. Pointers are valid until the next add or take.
 template <typename T>
-class Underway {
+class UnderwayTable {
 public:
-  Underway() : places(65536, 0) {}
+  UnderwayTable() : places(65536, 0) {}
 
   bool empty() const { return items.empty(); }
   std::size_t size() const { return items.size(); }
@@ -21,6 +21,11 @@ public:
   T *find(uint16_t thread) { return places[thread] ? &items[places[thread] - 1].second : nullptr; }
   /// Any of them; there must be one.
   T &any() { return items.front().second; }
+  template <typename Visit>
+  void visit(Visit visitor) const {
+    for (const auto &[thread, item] : items)
+      visitor(item);
+  }
   /// The thread must have none.
   void add(uint16_t thread, T item) {
     items.emplace_back(thread, std::move(item));

@@ -37,6 +37,12 @@ public:
   /// `name` is a marker's name (empty for other packets), `space` the name of the packet's space.
   bool matches(const Packet &packet, llvm::StringRef space, llvm::StringRef name);
 
+  /// False if no packet of that kind can match.
+  bool mayMatch(PacketKind packets) const {
+    return kind == Kind::Begin ||
+           packets == (kind == Kind::Marker ? PacketKind::Marker : PacketKind::RegisterWrite);
+  }
+
   const std::string &text() const { return source; }
 
 private:

@@ -72,6 +72,11 @@ bool ActivityTracker::seen(unsigned reg, uint64_t mask, uint64_t part) {
   return ended;
 }
 
+bool ActivityTracker::mayEnd(unsigned reg, uint64_t value) const {
+  return !active.empty() && std::any_of(ends[reg].begin(), ends[reg].end(),
+                                        [&](const Watch &watch) { return watch.condition.holds(value); });
+}
+
 void ActivityTracker::descriptor(uint64_t ordinal, const OutstandingTransfer &transfer) {
   if (transfers.size() + operations.size() >= maxOutstanding) {
     overflowed = true;

@@ -35,6 +35,11 @@ public:
   /// transfers and all.
   bool seen(unsigned reg, uint64_t mask, uint64_t part);
 
+  /// Whether a write to the register may be a command, and whether that value, read, may end one.
+  bool mayStart(unsigned reg) const { return reg < starts.size() && !starts[reg].empty(); }
+  bool mayEnd(unsigned reg, uint64_t value) const;
+  bool mayEnd(unsigned reg) const { return reg < ends.size() && !ends[reg].empty(); }
+
   void descriptor(uint64_t ordinal, const OutstandingTransfer &transfer);
   /// The transfer, if it was outstanding; `ended` is set if nothing more is to come after it.
   std::optional<OutstandingTransfer> completed(uint64_t descriptor, bool &ended);

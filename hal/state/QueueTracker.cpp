@@ -156,6 +156,32 @@ bool QueueTracker::sawRegister(unsigned reg, uint64_t value, RegisterLookup regi
   return drained;
 }
 
+bool QueueTracker::listensTo(unsigned reg) const {
+  return description &&
+         (llvm::any_of(
+              description->queues,
+              [&](const QueueDescription &queue) { return queue.head == reg || queue.done == reg; }) ||
+          llvm::any_of(description->idle, [&](const RegisterCondition &idle) { return idle.reg == reg; }));
+}
+
+bool QueueTracker::maySee(unsigned reg, uint64_t value) const {
+  for (size_t i = 0; i < queues.size(); ++i)
+    if (!queues[i].entries.empty() &&
+        (description->queues[i].head == reg || description->queues[i].done == reg))
+      return true;
+  return llvm::any_of(description->idle,
+                      [&](const RegisterCondition &idle) { return idle.reg == reg && idle.holds(value); });
+}
+
+bool QueueTracker::heeds(unsigned reg) const {
+  return description && (llvm::any_of(description->queues,
+                                      [&](const QueueDescription &queue) {
+                                        return llvm::is_contained(queue.rewind, reg);
+                                      }) ||
+                         llvm::any_of(description->resets,
+                                      [&](const RegisterCondition &reset) { return reset.reg == reg; }));
+}
+
 /// Another queue is to write the same there: whose it is nobody can tell.
 bool QueueTracker::elsewhere(const Fence &fence, const Queue &own) const {
   return llvm::any_of(queues, [&](const Queue &queue) {

@@ -52,6 +52,12 @@ public:
   void stored(uint64_t address, uint64_t length, llvm::ArrayRef<uint8_t> content,
               llvm::function_ref<void(const Fence &fence)> visit);
 
+  /// Whether a read of the register may ever tell something, and whether that value does now, as it is.
+  bool listensTo(unsigned reg) const;
+  bool maySee(unsigned reg, uint64_t value) const;
+  /// Whether a write to the register may rewind a queue, or reset the device.
+  bool heeds(unsigned reg) const;
+
   /// A description's reset condition.
   bool resets(unsigned reg, uint64_t mask, uint64_t value) const;
   void rewind(unsigned reg);

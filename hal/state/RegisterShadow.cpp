@@ -77,6 +77,7 @@ RegisterShadow::Loose *RegisterShadow::loose(uint16_t space, uint64_t address, u
     if (at >= address && at - address >= width)
       break;
     bool overlaps = at >= address || address - at < it->second.width;
+    epoch += overlaps;
     it = overlaps ? undescribed.erase(it) : std::next(it);
   }
   if (undescribed.size() >= maxUndescribed)
@@ -93,6 +94,28 @@ const RegisterShadow::Loose *RegisterShadow::findLoose(uint16_t space, uint64_t 
   --it;
   bool covers = it->first.first == space && address - it->first.second < it->second.width;
   return covers ? &it->second : nullptr;
+}
+
+std::optional<RegisterShadow::Place> RegisterShadow::placeOf(uint16_t space, uint64_t address,
+                                                             unsigned width) const {
+  Place place;
+  place.address = address;
+  place.space = space;
+  place.width = uint8_t(width);
+  const RegisterDescription *described = find(space, address, width);
+  if (!described)
+    return place;
+  if (described->offset != address || described->width != width)
+    return std::nullopt;
+  place.reg = description->indexOf(*described);
+  place.seenByRead = !neverShadowed(described->cls) && described->access != RegisterAccess::WriteOnly;
+  if (described->access == RegisterAccess::ReadOnly)
+    place.onWrite = Place::None;
+  else if (neverShadowed(described->cls))
+    place.onWrite = Place::Writer;
+  else if (described->cls == RegisterClass::W1C)
+    place.onWrite = Place::Clear;
+  return place;
 }
 
 void RegisterShadow::write(uint64_t ordinal, uint16_t space, uint64_t address, unsigned width,
@@ -145,6 +168,7 @@ void RegisterShadow::writeUncertain(uint64_t ordinal, uint16_t space, uint64_t a
   if (!find(space, address, width)) {
     loose(space, address, width); // Takes away what the access overlaps.
     undescribed.erase({space, address});
+    ++epoch;
     return;
   }
   visitTouched(space, address, width, 0, [&](unsigned reg, uint64_t mask, uint64_t) {
@@ -157,6 +181,7 @@ void RegisterShadow::writeUncertain(uint64_t ordinal, uint16_t space, uint64_t a
 
 void RegisterShadow::reset(uint64_t ordinal, bool known) {
   undescribed.clear();
+  ++epoch;
   resetBy = ordinal;
   for (size_t i = 0; i < cells.size(); ++i) {
     const RegisterDescription &described = description->registers[i];
@@ -171,6 +196,7 @@ void RegisterShadow::reset(uint64_t ordinal, bool known) {
 
 void RegisterShadow::forgetAll() {
   undescribed.clear();
+  ++epoch;
   resetBy.reset();
   std::fill(cells.begin(), cells.end(), Cell());
 }

@@ -49,6 +49,17 @@ public:
   /// Loss packet (NotRecording) that it writes for them.
   void apply(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, const BlobLookup &blobs);
 
+  /// Register traffic in bulk. A key is a number for accesses of one shape, given out in order from 0;
+  /// nothing if accesses like that have to be applied one by one, or after `maxAccessKeys` keys. Valid until
+  /// forgetAccessKeys(), which whoever calls addSpace() calls behind it.
+  static constexpr size_t maxAccessKeys = 65536;
+  std::optional<uint32_t> accessKey(uint16_t space, uint64_t address, uint8_t width);
+  void forgetAccessKeys();
+  /// As apply() of each in turn, up to the first that may tell or do more than what is in its register;
+  /// returns how many. They are reads and writes of this device that are Done, each with the key of its
+  /// shape; the first packet's ordinal is given, the others follow it.
+  size_t applyPlain(uint64_t firstOrdinal, llvm::ArrayRef<Packet> packets, llvm::ArrayRef<uint32_t> keys);
+
   /// Begins from a keyframe instead of from nothing; forgets all else, except marker counts. A Loss packet
   /// (NotRecording) that is the keyframe's own packet is then ignored: the keyframe is the state after it.
   void seed(const Keyframe &keyframe, const BlobLookup &blobs);

@@ -85,6 +85,18 @@ struct ShadowState::State {
   void forgetMemory();
   void forgetWindows(std::optional<uint64_t> resetBy, bool filled);
 
+  /// An access of one shape that may be applied without a look at the rest of the state.
+  struct Plain {
+    RegisterShadow::Place place;
+    bool read = true, write = true; ///< Such accesses may be.
+    bool watched = false;           ///< A read may, if its value tells nothing now.
+    bool disturbs = false;          ///< A write changes what read-only registers show.
+  };
+  Plain plainOf(const RegisterShadow::Place &place) const;
+  bool tellsNothing(unsigned reg, uint64_t value) const;
+  size_t applyPlain(uint64_t firstOrdinal, llvm::ArrayRef<Packet> packets, llvm::ArrayRef<uint32_t> keys);
+  std::vector<Plain> plain; ///< By key.
+
   /// Why a keyframe could not be restored; empty if it could.
   std::string whyNotRestorable() const;
 

@@ -58,16 +58,27 @@ private:
   size_t used = 0, capacity = 0;
 };
 
-/// A mutex held for a scope.
+/// A mutex or a device's lock, held for a scope.
+template <typename Lock>
 class Locked {
 public:
-  explicit Locked(pthread_mutex_t &mutex) : mutex(mutex) { pthread_mutex_lock(&mutex); }
-  ~Locked() { pthread_mutex_unlock(&mutex); }
+  explicit Locked(Lock &lock) : held(lock) {
+    if constexpr (std::is_same_v<Lock, pthread_mutex_t>)
+      pthread_mutex_lock(&held);
+    else
+      held.lock();
+  }
+  ~Locked() {
+    if constexpr (std::is_same_v<Lock, pthread_mutex_t>)
+      pthread_mutex_unlock(&held);
+    else
+      held.unlock();
+  }
   Locked(const Locked &) = delete;
   Locked &operator=(const Locked &) = delete;
 
 private:
-  pthread_mutex_t &mutex;
+  Lock &held;
 };
 
 } // namespace tapeback::client

@@ -6,7 +6,7 @@
 
 namespace tapeback::client {
 
-int usable(const tb_device *device) {
+int notUsable(const tb_device *device) {
   if (!device)
     return fail(TB_E_USAGE, "the device is null");
   if (forked())
@@ -17,14 +17,29 @@ int usable(const tb_device *device) {
   return TB_OK;
 }
 
-int findSpace(const tb_device *device, const char *name) {
-  if (!name && device->spaces.size())
-    return 0;
-  for (size_t i = 0; name && i < device->spaces.size(); ++i)
-    if (strcmp(device->spaces[i].name, name) == 0)
-      return int(i);
+int noSuchSpace(const tb_device *device, const char *name) {
   fail(TB_E_USAGE, "device '%s' has no register space '%s'", device->alias, name ? name : "(first)");
   return -1;
+}
+
+void chooseShortcut(tb_device &device) {
+  Shortcut chosen = Shortcut::None;
+  if (device.open.load(std::memory_order_relaxed) && !gapTable) {
+    if (!startedSession().table())
+      chosen = Shortcut::Unrecorded;
+    else if (!device.follower.followsWrites() && !device.follower.hasQueues() && !device.evidencePeriod)
+      chosen = Shortcut::Recorded;
+  }
+  device.firstSpaceMask = 0;
+  device.firstSpace = 1; // Nothing masked by 0 is 1.
+  if (device.spaces.size()) {
+    size_t length = strlen(device.spaces[0].name);
+    if (length < sizeof(uint64_t)) {
+      memcpy(&device.firstSpace, device.spaces[0].name, sizeof(uint64_t)); // Zeroes behind the name.
+      device.firstSpaceMask = length == 7 ? ~uint64_t(0) : (uint64_t(1) << (8 * (length + 1))) - 1;
+    }
+  }
+  device.shortcut.store(forked() ? Shortcut::None : chosen, std::memory_order_relaxed);
 }
 
 const Region *findRegion(const tb_device *device, uint64_t iova, uint64_t size) {
@@ -41,15 +56,6 @@ ring::Record blankRecord(const tb_device *device, PacketKind kind) {
   record.device = device->id;
   record.thread = threadNumber();
   return record;
-}
-
-static bool recordingNow() {
-  Session &current = startedSession();
-  if (current.producer.recording())
-    return true;
-  if (current.table())
-    current.producer.countUnrecorded();
-  return false;
 }
 
 uint64_t event(const ring::Record &record, const void *payload, uint64_t bytes) {
@@ -111,27 +117,67 @@ uint64_t eventWithMemory(tb_device *device, ring::Record record) {
 Operation::Operation(tb_device *device, PacketKind kind)
     : record(blankRecord(device, kind)), device(device) {}
 
+ring::Access Operation::access() const {
+  return ring::Access::make(PacketKind(record.kind), record.address, record.value, record.device,
+                            record.space, record.thread, record.width, Origin(record.origin));
+}
+
+/// Kinds of which a completion says no more than whether, and a value.
+static bool completesInPlace(const ring::Record &record) {
+  switch (PacketKind(record.kind)) {
+  case PacketKind::RegisterRead:
+  case PacketKind::RegisterWrite:
+  case PacketKind::CounterSnapshot:
+  case PacketKind::ClockSample: return !record.time; // What is told afterwards was not issued just now.
+  default: return false;
+  }
+}
+
 void Operation::issue(const void *payload, uint64_t bytes) {
   if (record.origin == uint8_t(Origin::Program))
     operationBegins();
   if (!recordingNow())
     return;
+  if (completesInPlace(record)) {
+    underway = startedSession().producer.issueInPlace(access());
+    return;
+  }
   record.type = ring::RecordType::Issue;
-  issued = startedSession().producer.append(record, payload, bytes);
+  underway = {startedSession().producer.append(record, payload, bytes), nullptr, nullptr};
 }
 
 void Operation::complete(Completion completion, uint64_t value, uint64_t count, const void *payload,
                          uint64_t bytes) {
-  if (!issued)
+  if (!underway.name)
     return;
+  if (underway.slot) {
+    startedSession().producer.completeInPlace(underway, access(), completion, value);
+    return;
+  }
   ring::Record end = record;
   end.type = ring::RecordType::Complete;
-  end.sequence = issued;
-  end.time = ring::Producer::now();
+  end.sequence = underway.name;
+  end.time = 0;
   end.completion = uint8_t(completion);
   end.value = value;
   end.count = count;
   startedSession().producer.append(end, payload, bytes);
+}
+
+int operationFailed(tb_device *device, uint64_t name, int status, const tapeback_backend_failure &failure) {
+  if (!device->failureNoted && name) {
+    // Once a device: the first failure is the one to look at.
+    device->failureNoted = true;
+    char text[1200];
+    int length =
+        snprintf(text, sizeof(text), "device '%s': %s: %s", device->alias, failure.code, failure.message);
+    ring::Record note = blankRecord(device, PacketKind::Tick);
+    note.type = ring::RecordType::Note;
+    note.link = name;
+    startedSession().producer.append(note, text,
+                                     uint64_t(length) < sizeof(text) ? uint64_t(length) : sizeof(text) - 1);
+  }
+  return failBackend(status, failure);
 }
 
 int Operation::finish(int status, const tapeback_backend_failure &failure, uint64_t value) {
@@ -140,19 +186,7 @@ int Operation::finish(int status, const tapeback_backend_failure &failure, uint6
     return TB_OK;
   }
   complete(Completion::Failed);
-  if (!device->failureNoted && issued) {
-    // Once a device: the first failure is the one to look at.
-    device->failureNoted = true;
-    char text[1200];
-    int length =
-        snprintf(text, sizeof(text), "device '%s': %s: %s", device->alias, failure.code, failure.message);
-    ring::Record note = blankRecord(device, PacketKind::Tick);
-    note.type = ring::RecordType::Note;
-    note.link = issued;
-    startedSession().producer.append(note, text,
-                                     uint64_t(length) < sizeof(text) ? uint64_t(length) : sizeof(text) - 1);
-  }
-  return failBackend(status, failure);
+  return operationFailed(device, underway.name, status, failure);
 }
 
 bool Pace::over() const {

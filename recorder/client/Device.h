@@ -22,21 +22,33 @@ struct Region {
   uint8_t *host;
 };
 
+/// What register accesses of a device may leave out.
+enum class Shortcut : uint32_t {
+  None,       ///< Nothing.
+  Unrecorded, ///< They go to the target, and that is all: this process is not recorded.
+  Recorded,   ///< One record, and nothing around it: no description to follow, no memory to look at.
+};
+
 } // namespace tapeback::client
 
 /// The C API's handle: one per alias, reused when the alias is opened again, never freed (a late call on a
 /// closed device is refused, not undefined). `lock` is held for each access of the target, so that the order
 /// of the records is the order at the device; waits release it between their looks.
 struct tb_device {
-  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  std::atomic<tapeback::client::Shortcut> shortcut{tapeback::client::Shortcut::None};
+  uint16_t id = 0;
+  /// The first space's name, if it is so short, and which bytes of a word with a name in it count.
+  uint64_t firstSpace = 1, firstSpaceMask = 0;
+  const tapeback_backend *backend = nullptr;
+  tapeback_backend_target *target = nullptr;
+  tapeback::client::DeviceLock lock;
   std::atomic<bool> open{false};
   bool failureNoted = false;
   bool evidenceFailed = false;
-  uint64_t evidenceTaken = 0; ///< When counters were last read by the recorder.
-  uint16_t id = 0;
+  uint64_t evidenceTaken = 0;  ///< When counters were last read by the recorder.
+  uint64_t evidencePeriod = 0; ///< After how long they are again; 0: not by time.
   uint32_t capabilities = 0;
   char alias[tapeback::capture::nameBytes] = {};
-  tapeback_backend_target *target = nullptr;
   tapeback::client::Array<tapeback::client::DeviceSpace> spaces;
   tapeback::client::Array<tapeback::client::Region> regions;
   tapeback::client::Follower follower;
@@ -45,9 +57,15 @@ struct tb_device {
 namespace tapeback::client {
 
 /// TB_OK if the device may be used by this process now. Call with the lock held where it matters.
-int usable(const tb_device *device);
+inline int usable(const tb_device *device);
 /// Index of a space by name (null: the first), or -1 with the error text set.
-int findSpace(const tb_device *device, const char *name);
+inline int findSpace(const tb_device *device, const char *name);
+int notUsable(const tb_device *device);
+int noSuchSpace(const tb_device *device, const char *name);
+/// Decides on `shortcut` when one is opened, or its memory changes. Call with the lock held.
+void chooseShortcut(tb_device &device);
+/// In a child of fork().
+void endShortcuts();
 /// The region that holds all of [iova, iova + size), or null. `size` may be 0.
 const Region *findRegion(const tb_device *device, uint64_t iova, uint64_t size);
 
@@ -64,12 +82,26 @@ public:
   /// tb_status.
   int finish(int status, const tapeback_backend_failure &failure, uint64_t value = 0);
   /// The operation's name for links; 0 if it is not recorded.
-  uint64_t sequence() const { return issued; }
+  uint64_t sequence() const { return underway.name; }
 
 private:
+  ring::Access access() const;
+
   tb_device *device;
-  uint64_t issued = 0;
+  ring::IssuedAccess underway;
 };
+
+/// True while the process is recorded; otherwise what is about to be done is counted if it should have been.
+inline bool recordingNow() {
+  Session &current = startedSession();
+  if (current.producer.recording()) [[likely]]
+    return true;
+  if (current.table())
+    current.producer.countUnrecorded();
+  return false;
+}
+/// An operation that failed: noted if it is the device's first, and the thread's error. Returns a tb_status.
+int operationFailed(tb_device *device, uint64_t name, int status, const tapeback_backend_failure &failure);
 
 /// An event: a packet without duration. Returns its sequence.
 uint64_t event(const ring::Record &record, const void *payload = nullptr, uint64_t bytes = 0);
@@ -104,5 +136,25 @@ private:
   bool simulated;
   uint64_t start, passed = 0;
 };
+
+inline int usable(const tb_device *device) {
+  if (device && !forked() && device->open.load(std::memory_order_acquire)) [[likely]]
+    return TB_OK;
+  return notUsable(device);
+}
+
+inline int findSpace(const tb_device *device, const char *name) {
+  if (!name)
+    return device->spaces.size() ? 0 : noSuchSpace(device, name);
+  for (size_t i = 0; i < device->spaces.size(); ++i) {
+    // Names are short: a call costs more than comparing them here.
+    const char *known = device->spaces[i].name, *at = name;
+    while (*known && *known == *at)
+      ++known, ++at;
+    if (*known == *at)
+      return int(i);
+  }
+  return noSuchSpace(device, name);
+}
 
 } // namespace tapeback::client

@@ -55,11 +55,13 @@ void takeEvidence(tb_device &device) {
 }
 
 void takeEvidenceInTime(tb_device &device) {
+  if (ring::Producer::now() - device.evidenceTaken >= device.evidencePeriod)
+    takeEvidence(device);
+}
+
+uint64_t evidencePeriod(const tb_device &device) {
   const capture::Table *table = startedSession().table();
-  if (!table || !table->evidencePeriodNs ||
-      ring::Producer::now() - device.evidenceTaken < table->evidencePeriodNs)
-    return;
-  takeEvidence(device);
+  return table && describedBy(device) ? table->evidencePeriodNs : 0;
 }
 
 } // namespace tapeback::client

@@ -44,6 +44,10 @@ public:
   /// The same for what the host stored through its pointer and said so.
   void published(tb_device &owner, uint64_t iova, uint64_t length);
   void closed(const tb_device &owner);
+  /// Whether beforeWrite() and afterRead() have anything to do.
+  bool followsWrites() const { return values.size() || tracked.hasMemory(); }
+  bool hasQueues() const { return queues.present(); }
+  bool followsReads() const { return active.size() || queues.present(); }
   /// True if somebody wants to know what lies in memory.
   bool followsMemory() const { return queues.present() || tracked.present(); }
 

@@ -72,6 +72,7 @@ int tb_alloc(tb_device *device, size_t size, size_t alignment, uint64_t *iova, v
   if (code != TB_OK)
     return code;
   device->follower.mapped(*device, region, session().producer.captureLimit());
+  chooseShortcut(*device);
   *iova = region.iova;
   if (pointer)
     *pointer = region.host;
@@ -92,6 +93,7 @@ int tb_free(tb_device *device, uint64_t iova) {
     operation.record.length = device->regions[i].size;
     operation.issue();
     device->follower.unmapped(device->regions[i]);
+    chooseShortcut(*device);
     tapeback_backend_failure failure;
     int status = session().backend->unmap(device->target, iova, &failure);
     device->regions.erase(i);
@@ -179,12 +181,12 @@ int tb_wait_mem(tb_device *device, uint64_t iova, unsigned width, uint64_t mask,
     return fail(TB_E_USAGE, "tb_wait_mem: a width of %u bytes; there are 1, 2, 4 and 8", width);
   if (expected & ~mask)
     return fail(TB_E_USAGE, "tb_wait_mem: expected has bits outside mask: it can never hold");
-  pthread_mutex_lock(&device->lock);
+  device->lock.lock();
   int code = usable(device);
   if (code == TB_OK)
     code = checkRange(device, "tb_wait_mem", iova, width);
   if (code != TB_OK) {
-    pthread_mutex_unlock(&device->lock);
+    device->lock.unlock();
     return code;
   }
   Operation operation(device, PacketKind::MemoryWait);
@@ -207,8 +209,8 @@ int tb_wait_mem(tb_device *device, uint64_t iova, unsigned width, uint64_t mask,
     if (status == TAPEBACK_BACKEND_OK && !holds && !over) {
       status = session().backend->advance(device->target, pace.step(), &failure);
       if (status == TAPEBACK_BACKEND_OK) {
-        pthread_mutex_unlock(&device->lock);
-        pthread_mutex_lock(&device->lock);
+        device->lock.unlock();
+        device->lock.lock();
         code = usable(device);
         if (code == TB_OK)
           code = checkRange(device, "tb_wait_mem", iova, width); // It may have been freed meanwhile.
@@ -231,12 +233,12 @@ int tb_wait_mem(tb_device *device, uint64_t iova, unsigned width, uint64_t mask,
     }
     if (holds && wantsEvidence(*device, capture::AtFences))
       takeEvidence(*device);
-    else
+    else if (device->evidencePeriod)
       takeEvidenceInTime(*device);
     code = holds ? TB_OK : fail(TB_E_TIMEOUT, "tb_wait_mem: still 0x%llx", (unsigned long long)last);
     break;
   }
-  pthread_mutex_unlock(&device->lock);
+  device->lock.unlock();
   if (value)
     *value = last;
   return code;
@@ -313,12 +315,12 @@ int tb_publish(tb_device *device, uint64_t iova, size_t size) {
 int tb_wait_irq(tb_device *device, uint32_t vector, uint64_t deadline, uint64_t *count) {
   if (int code = usable(device))
     return code;
-  pthread_mutex_lock(&device->lock);
+  device->lock.lock();
   int code = usable(device);
   if (code == TB_OK && !(device->capabilities & TAPEBACK_BACKEND_CAP_INTERRUPTS))
     code = fail(TB_E_UNSUPPORTED, "device '%s' has no interrupts", device->alias);
   if (code != TB_OK) {
-    pthread_mutex_unlock(&device->lock);
+    device->lock.unlock();
     return code;
   }
   Operation operation(device, PacketKind::Interrupt);
@@ -342,15 +344,15 @@ int tb_wait_irq(tb_device *device, uint32_t vector, uint64_t deadline, uint64_t 
       code = pending ? TB_OK : fail(TB_E_TIMEOUT, "tb_wait_irq: no interrupt on vector %u", vector);
       break;
     }
-    pthread_mutex_unlock(&device->lock);
-    pthread_mutex_lock(&device->lock);
+    device->lock.unlock();
+    device->lock.lock();
     code = usable(device);
     if (code != TB_OK) {
       operation.complete(Completion::Failed);
       break;
     }
   }
-  pthread_mutex_unlock(&device->lock);
+  device->lock.unlock();
   if (count)
     *count = pending;
   return code;

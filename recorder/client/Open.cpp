@@ -1,5 +1,6 @@
 // tb_open, tb_close, tb_reset, and what a process can ask about itself.
 #include "recorder/client/Device.h"
+#include "recorder/client/Evidence.h"
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
@@ -12,8 +13,13 @@ static constinit tb_device devices[maxDevices];
 static unsigned unrecordedDevices; ///< Slots in use when there is no capture table.
 static pthread_mutex_t openLock = PTHREAD_MUTEX_INITIALIZER;
 
+void tapeback::client::endShortcuts() {
+  for (tb_device &device : devices)
+    device.shortcut.store(Shortcut::None, std::memory_order_relaxed);
+}
+
 const char *tb_error(void) {
-  return thisThread().error;
+  return hotThread.state ? hotThread.state->error : "";
 }
 const char *tb_version(void) {
   return TAPEBACK_VERSION;
@@ -204,9 +210,11 @@ static int openTarget(tb_device *device, const char *uri) {
   device->capabilities = backend->capabilities(device->target);
   device->failureNoted = false;
   device->evidenceFailed = false;
+  device->backend = backend;
   const capture::Table *table = session().table();
   const capture::Device *described =
       table ? &capture::elements<capture::Device>(table, table->devices)[device->id] : nullptr;
+  device->evidencePeriod = evidencePeriod(*device);
   int code = readSpaces(device, backend);
   if (code == TB_OK && !device->follower.attach(table, described, *device))
     code = fail(TB_E_NO_MEMORY, "out of memory");
@@ -251,6 +259,7 @@ int tb_open(const char *name, tb_device **device) {
     return code;
   }
   slot->open.store(true, std::memory_order_release);
+  chooseShortcut(*slot);
   *device = slot;
   return TB_OK;
 }
@@ -262,6 +271,7 @@ int tb_close(tb_device *device) {
   if (int code = usable(device))
     return code;
   device->open.store(false, std::memory_order_release);
+  device->shortcut.store(Shortcut::None, std::memory_order_relaxed);
   event(blankRecord(device, PacketKind::Close));
   device->follower.closed(*device);
   session().backend->close(device->target);

@@ -8,9 +8,93 @@
 using namespace tapeback;
 using namespace tapeback::client;
 
-/// One access of the target with the lock held: what tb_read* and each look of a poll have in common.
-static int accessRead(tb_device *device, const char *spaceName, uint64_t offset, uint32_t width,
-                      uint64_t *value) {
+static ring::Access accessOf(const tb_device *device, PacketKind kind, int space, uint64_t offset,
+                             uint32_t width, uint64_t value) {
+  return ring::Access::make(kind, offset, value, device->id, uint16_t(space + 1), threadNumber(), width,
+                            Origin::Program);
+}
+
+/// True if it is the first space's. May say no where a general look finds that it is.
+[[gnu::always_inline]] static inline bool isFirstSpace(const tb_device *device, const char *name) {
+#if defined(__x86_64__)
+  // A word at once, where it cannot leave the page: what is behind the name does not count. The compiler (and
+  // its sanitizers) need not know.
+  if ((reinterpret_cast<uintptr_t>(name) & 4095) > 4096 - sizeof(uint64_t)) [[unlikely]]
+    return false;
+  uint64_t word;
+  asm("movq %1, %0" : "=r"(word) : "m"(*reinterpret_cast<const uint8_t(*)[8]>(name)));
+  return ((word ^ device->firstSpace) & device->firstSpaceMask) == 0 && device->firstSpaceMask;
+#else
+  (void)device, (void)name;
+  return false;
+#endif
+}
+
+/// Reads have a place for it, writes have it.
+template <PacketKind kind>
+using Value = std::conditional_t<kind == PacketKind::RegisterRead, uint64_t *, uint64_t>;
+
+template <uint32_t width>
+static int access(tb_device *device, uint64_t offset, uint64_t *value, tapeback_backend_failure *failure) {
+  return device->backend->read(device->target, 0, offset, width, value, failure);
+}
+template <uint32_t width>
+static int access(tb_device *device, uint64_t offset, uint64_t value, tapeback_backend_failure *failure) {
+  return device->backend->write(device->target, 0, offset, width, value, failure);
+}
+static uint64_t valueOf(const uint64_t *value) {
+  return *value;
+}
+static uint64_t valueOf(uint64_t value) {
+  return value;
+}
+
+/// The two ends of the calls that may leave out most of what follows (Shortcut), and are most of all calls.
+/// They are entered with the lock, and leave it.
+template <PacketKind kind, uint32_t width>
+[[gnu::noinline]] static int direct(tb_device *device, uint64_t offset, Value<kind> value) {
+  tapeback_backend_failure failure;
+  int status = access<width>(device, offset, value, &failure);
+  device->lock.leave();
+  return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
+}
+
+template <PacketKind kind, uint32_t width>
+[[gnu::noinline]] static int recorded(tb_device *device, uint64_t offset, Value<kind> value) {
+  constexpr bool reads = kind == PacketKind::RegisterRead;
+  ring::Producer &producer = startedSession().producer;
+  ring::Access issued = accessOf(device, kind, 0, offset, width, reads ? 0 : valueOf(value));
+  ring::IssuedAccess underway = producer.issueInPlace(issued);
+  if (!underway.name) [[unlikely]]
+    (void)recordingNow(); // Counts it.
+  tapeback_backend_failure failure;
+  int status = access<width>(device, offset, value, &failure);
+  if (status != TAPEBACK_BACKEND_OK) [[unlikely]] {
+    producer.completeInPlace(underway, issued, Completion::Failed, 0);
+    status = operationFailed(device, underway.name, status, failure);
+  } else {
+    producer.completeInPlace(underway, issued, Completion::Done, valueOf(value));
+    if (reads)
+      rememberRead(device->id, underway.name, valueOf(value));
+  }
+  device->lock.leave();
+  return status;
+}
+
+/// What such a call may leave out; with the lock, unless nothing.
+[[gnu::always_inline]] static inline Shortcut takeShortcut(tb_device *device, const char *space) {
+  if (!device || !space || !device->lock.enter()) [[unlikely]]
+    return Shortcut::None;
+  Shortcut taken = device->shortcut.load(std::memory_order_relaxed);
+  if (taken != Shortcut::None && isFirstSpace(device, space)) [[likely]]
+    return taken;
+  device->lock.leave();
+  return Shortcut::None;
+}
+
+/// One access of the target with the lock held: what tb_read* have in common.
+[[gnu::noinline]] static int accessRead(tb_device *device, const char *spaceName, uint64_t offset,
+                                        uint32_t width, uint64_t *value) {
   if (int code = usable(device))
     return code;
   Locked lock(device->lock);
@@ -19,41 +103,48 @@ static int accessRead(tb_device *device, const char *spaceName, uint64_t offset,
   int space = findSpace(device, spaceName);
   if (space < 0)
     return TB_E_USAGE;
-  if (!startedSession().table()) {
+  operationBegins();
+  Session &current = startedSession();
+  tapeback_backend_failure failure;
+  if (!current.table()) {
     // This process is not recorded, and never will be.
-    operationBegins();
-    tapeback_backend_failure failure;
-    int status =
-        startedSession().backend->read(device->target, uint32_t(space), offset, width, value, &failure);
+    int status = device->backend->read(device->target, uint32_t(space), offset, width, value, &failure);
     return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
   }
-  Operation operation(device, PacketKind::RegisterRead);
-  operation.record.space = uint16_t(space + 1);
-  operation.record.address = offset;
-  operation.record.width = uint8_t(width);
-  operation.issue();
-  tapeback_backend_failure failure;
-  int status =
-      startedSession().backend->read(device->target, uint32_t(space), offset, width, value, &failure);
-  int code;
-  {
-    ring::Producer::Group group(startedSession().producer);
-    code = operation.finish(status, failure, *value);
-    if (code == TB_OK) {
-      rememberRead(device->id, operation.sequence(), *value);
-      device->follower.afterRead(*device, uint32_t(space), offset, width, *value);
-    }
+  ring::Access access = accessOf(device, PacketKind::RegisterRead, space, offset, width, 0);
+  ring::IssuedAccess underway;
+  if (recordingNow())
+    underway = current.producer.issueInPlace(access);
+  int status = device->backend->read(device->target, uint32_t(space), offset, width, value, &failure);
+  if (status != TAPEBACK_BACKEND_OK) {
+    current.producer.completeInPlace(underway, access, Completion::Failed, 0);
+    return operationFailed(device, underway.name, status, failure);
   }
-  takeEvidenceInTime(*device);
-  return code;
+  if (device->follower.followsReads()) {
+    ring::Producer::Group group(current.producer);
+    current.producer.completeInPlace(underway, access, Completion::Done, *value);
+    device->follower.afterRead(*device, uint32_t(space), offset, width, *value);
+  } else {
+    current.producer.completeInPlace(underway, access, Completion::Done, *value);
+  }
+  rememberRead(device->id, underway.name, *value);
+  if (device->evidencePeriod)
+    takeEvidenceInTime(*device);
+  return TB_OK;
 }
 
 template <typename T>
-static int readAs(tb_device *device, const char *space, uint64_t offset, T *value) {
+[[gnu::always_inline]] static inline int readAs(tb_device *device, const char *space, uint64_t offset,
+                                                T *value) {
   if (!value)
     return fail(TB_E_USAGE, "tb_read: value is null");
   uint64_t wide = 0;
-  int code = accessRead(device, space, offset, sizeof(T), &wide);
+  int code;
+  switch (takeShortcut(device, space)) {
+  case Shortcut::Unrecorded: code = direct<PacketKind::RegisterRead, sizeof(T)>(device, offset, &wide); break;
+  case Shortcut::Recorded: code = recorded<PacketKind::RegisterRead, sizeof(T)>(device, offset, &wide); break;
+  default: code = accessRead(device, space, offset, sizeof(T), &wide);
+  }
   if (code == TB_OK)
     *value = T(wide);
   return code;
@@ -72,8 +163,8 @@ int tb_read64(tb_device *device, const char *space, uint64_t offset, uint64_t *v
   return readAs(device, space, offset, value);
 }
 
-static int accessWrite(tb_device *device, const char *spaceName, uint64_t offset, uint32_t width,
-                       uint64_t value) {
+[[gnu::noinline]] static int accessWrite(tb_device *device, const char *spaceName, uint64_t offset,
+                                         uint32_t width, uint64_t value) {
   if (int code = usable(device))
     return code;
   Locked lock(device->lock);
@@ -82,43 +173,55 @@ static int accessWrite(tb_device *device, const char *spaceName, uint64_t offset
   int space = findSpace(device, spaceName);
   if (space < 0)
     return TB_E_USAGE;
-  if (!startedSession().table()) {
-    operationBegins();
-    tapeback_backend_failure failure;
-    int status =
-        startedSession().backend->write(device->target, uint32_t(space), offset, width, value, &failure);
+  operationBegins();
+  Session &current = startedSession();
+  tapeback_backend_failure failure;
+  if (!current.table()) {
+    int status = device->backend->write(device->target, uint32_t(space), offset, width, value, &failure);
     return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
   }
-  Operation operation(device, PacketKind::RegisterWrite);
-  operation.record.space = uint16_t(space + 1);
-  operation.record.address = offset;
-  operation.record.width = uint8_t(width);
-  operation.record.value = value;
-  {
+  ring::Access access = accessOf(device, PacketKind::RegisterWrite, space, offset, width, value);
+  ring::IssuedAccess underway;
+  if (device->follower.followsWrites()) {
     // What the device is told to look at goes in front of the telling.
-    ring::Producer::Group group(startedSession().producer);
+    ring::Producer::Group group(current.producer);
     device->follower.beforeWrite(*device, uint32_t(space), offset, width, value);
-    operation.issue();
+    if (recordingNow())
+      underway = current.producer.issueInPlace(access);
+  } else if (recordingNow()) {
+    underway = current.producer.issueInPlace(access);
   }
-  tapeback_backend_failure failure;
-  int status =
-      startedSession().backend->write(device->target, uint32_t(space), offset, width, value, &failure);
-  int code = operation.finish(status, failure, value);
-  takeEvidenceInTime(*device);
-  return code;
+  int status = device->backend->write(device->target, uint32_t(space), offset, width, value, &failure);
+  current.producer.completeInPlace(
+      underway, access, status == TAPEBACK_BACKEND_OK ? Completion::Done : Completion::Failed, value);
+  if (status != TAPEBACK_BACKEND_OK)
+    return operationFailed(device, underway.name, status, failure);
+  if (device->evidencePeriod)
+    takeEvidenceInTime(*device);
+  return TB_OK;
+}
+
+template <typename T>
+[[gnu::always_inline]] static inline int writeAs(tb_device *device, const char *space, uint64_t offset,
+                                                 T value) {
+  switch (takeShortcut(device, space)) {
+  case Shortcut::Unrecorded: return direct<PacketKind::RegisterWrite, sizeof(T)>(device, offset, value);
+  case Shortcut::Recorded: return recorded<PacketKind::RegisterWrite, sizeof(T)>(device, offset, value);
+  default: return accessWrite(device, space, offset, sizeof(T), value);
+  }
 }
 
 int tb_write8(tb_device *device, const char *space, uint64_t offset, uint8_t value) {
-  return accessWrite(device, space, offset, 1, value);
+  return writeAs(device, space, offset, value);
 }
 int tb_write16(tb_device *device, const char *space, uint64_t offset, uint16_t value) {
-  return accessWrite(device, space, offset, 2, value);
+  return writeAs(device, space, offset, value);
 }
 int tb_write32(tb_device *device, const char *space, uint64_t offset, uint32_t value) {
-  return accessWrite(device, space, offset, 4, value);
+  return writeAs(device, space, offset, value);
 }
 int tb_write64(tb_device *device, const char *space, uint64_t offset, uint64_t value) {
-  return accessWrite(device, space, offset, 8, value);
+  return writeAs(device, space, offset, value);
 }
 
 int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned width, uint64_t mask,
@@ -129,11 +232,11 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
     return fail(TB_E_USAGE, "tb_poll: a width of %u bytes; there are 1, 2, 4 and 8", width);
   if (expected & ~mask)
     return fail(TB_E_USAGE, "tb_poll: expected has bits outside mask: it can never hold");
-  pthread_mutex_lock(&device->lock);
+  device->lock.lock();
   int code = usable(device);
   int space = code == TB_OK ? findSpace(device, spaceName) : -1;
   if (space < 0) {
-    pthread_mutex_unlock(&device->lock);
+    device->lock.unlock();
     return code == TB_OK ? TB_E_USAGE : code;
   }
   Operation operation(device, PacketKind::Poll);
@@ -158,8 +261,8 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
       status = backend->advance(device->target, pace.step(), &failure);
       if (status == TAPEBACK_BACKEND_OK) {
         // Others may use the device between two looks: what we wait for may be their doing.
-        pthread_mutex_unlock(&device->lock);
-        pthread_mutex_lock(&device->lock);
+        device->lock.unlock();
+        device->lock.lock();
         code = usable(device);
         if (code == TB_OK)
           continue;
@@ -181,7 +284,7 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
                         (unsigned long long)count);
     break;
   }
-  pthread_mutex_unlock(&device->lock);
+  device->lock.unlock();
   if (value)
     *value = last;
   return code;

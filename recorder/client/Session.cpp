@@ -1,6 +1,8 @@
 #include "recorder/client/Session.h"
 #include "recorder/client/Array.h"
+#include "recorder/client/Device.h"
 #include "recorder/client/Gaps.h"
+#include "recorder/ring/Fence.h"
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -11,45 +13,58 @@
 namespace tapeback::client {
 
 constinit Session theSession;
-static std::atomic<bool> isForked{false};
+constinit std::atomic<bool> isForked{false};
+constinit std::atomic<bool> manyThreads{false};
+constinit thread_local HotThread hotThread = {0, false, nullptr};
 static pthread_mutex_t threadsLock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t threadsInUse[65536 / 8];
+static bool firstCame; ///< Some thread has registered.
 static pthread_key_t threadEnd;
-static thread_local constinit ThreadState threadState;
 
-static void releaseThread(void *value) {
-  unsigned number = unsigned(reinterpret_cast<uintptr_t>(value)) - 1;
+static void releaseThread(void *) {
+  theSession.producer.threadEnds();
+  unsigned number = hotThread.number - 1u;
+  free(hotThread.state);
+  // A later destructor of the thread that calls us begins anew, as another thread.
+  hotThread = {0, false, nullptr};
+  if (number == 65535 - 1)
+    return; // Shared: more than one may have it.
   Locked lock(threadsLock);
   threadsInUse[number / 8] &= uint8_t(~(1u << (number % 8)));
 }
 
-ThreadState &thisThread() {
-  return threadState;
-}
-
-uint16_t threadNumber() {
-  if (threadState.number)
-    return uint16_t(threadState.number - 1);
+void registerThread() {
+  session();
   Locked lock(threadsLock);
-  for (unsigned number = 0; number < 65535; ++number) {
-    if (threadsInUse[number / 8] & (1u << (number % 8)))
-      continue;
-    threadsInUse[number / 8] |= uint8_t(1u << (number % 8));
-    threadState.number = uint16_t(number + 1);
-    // The key holds a number, never a pointer that is followed. NOLINTNEXTLINE(performance-no-int-to-ptr)
-    pthread_setspecific(threadEnd, reinterpret_cast<void *>(uintptr_t(number + 1)));
-    return uint16_t(number);
+  unsigned number = 0;
+  // More threads at once than a tape can tell apart share the last number.
+  while (number < 65534 && (threadsInUse[number / 8] & (1u << (number % 8))))
+    ++number;
+  threadsInUse[number / 8] |= uint8_t(1u << (number % 8));
+  hotThread.number = uint16_t(number + 1);
+  hotThread.state = static_cast<ThreadState *>(calloc(1, sizeof(ThreadState)));
+  if (!firstCame) {
+    firstCame = true;
+    hotThread.sole = ring::membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+  } else if (!manyThreads.load(std::memory_order_relaxed)) {
+    manyThreads.store(true, std::memory_order_seq_cst);
+    ring::membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
   }
-  return 65535; // More threads at once than a tape can tell apart share the last number.
+  pthread_setspecific(threadEnd, &hotThread);
 }
 
-void rememberRead(uint16_t device, uint64_t sequence, uint64_t value) {
-  threadState.reads[threadState.nextRead++ % ThreadState::recentReads] = {sequence, value, device};
+ThreadState *thisThread() {
+  if (!hotThread.number)
+    registerThread();
+  if (!hotThread.state)
+    hotThread.state = static_cast<ThreadState *>(calloc(1, sizeof(ThreadState)));
+  return hotThread.state;
 }
 
 uint64_t findRead(uint16_t device, uint64_t value) {
-  for (unsigned back = 1; back <= ThreadState::recentReads; ++back) {
-    const RecentRead &read = threadState.reads[(threadState.nextRead - back) % ThreadState::recentReads];
+  const ThreadState *state = hotThread.state;
+  for (unsigned back = 1; state && back <= ThreadState::recentReads; ++back) {
+    const RecentRead &read = state->reads[(state->nextRead - back) % ThreadState::recentReads];
     if (read.sequence && read.device == device && read.value == value)
       return read.sequence;
   }
@@ -57,9 +72,12 @@ uint64_t findRead(uint16_t device, uint64_t value) {
 }
 
 int fail(int status, const char *format, ...) {
+  ThreadState *state = thisThread();
+  if (!state)
+    return status;
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(threadState.error, sizeof(threadState.error), format, arguments);
+  vsnprintf(state->error, sizeof(state->error), format, arguments);
   va_end(arguments);
   return status;
 }
@@ -72,12 +90,10 @@ int failBackend(int status, const tapeback_backend_failure &failure) {
   return fail(mapped, "%s: %s", failure.code, failure.message);
 }
 
-bool forked() {
-  return isForked.load(std::memory_order_relaxed);
-}
-
 static void inChild() {
   isForked.store(true, std::memory_order_relaxed);
+  theSession.producer.forked();
+  endShortcuts();
 }
 
 static void start() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "hal/backend/tapeback_backend.h"
+#include "recorder/client/DeviceLock.h"
 #include "recorder/client/DirtyPages.h"
 #include "recorder/ring/RingProducer.h"
 #include "recorder/tapeback.h"
@@ -18,19 +19,26 @@ struct RecentRead {
   uint16_t device;
 };
 
+/// Of a thread that has recorded or failed. On the heap: room in the thread's own memory is scarce.
 struct ThreadState {
-  uint16_t number = 0; ///< 1-based; 0: not given yet.
   char error[1400] = {};
   static constexpr unsigned recentReads = 16;
   RecentRead reads[recentReads] = {};
   unsigned nextRead = 0;
 };
 
-/// The calling thread's. Its number is reused after the thread ended.
-ThreadState &thisThread();
-/// Number on the tape: 0 for the first thread that used the library.
-uint16_t threadNumber();
-void rememberRead(uint16_t device, uint64_t sequence, uint64_t value);
+/// The calling thread's; made if need be. Null: out of memory.
+ThreadState *thisThread();
+/// Number on the tape: 0 for the first thread that used the library. Reused after the thread ended.
+inline uint16_t threadNumber() {
+  if (!hotThread.number) [[unlikely]]
+    registerThread();
+  return uint16_t(hotThread.number - 1);
+}
+inline void rememberRead(uint16_t device, uint64_t sequence, uint64_t value) {
+  if (ThreadState *state = hotThread.state)
+    state->reads[state->nextRead++ % ThreadState::recentReads] = {sequence, value, device};
+}
 /// Sequence of this thread's latest read of `device` that gave `value`; 0 if none of the last 16 did.
 uint64_t findRead(uint16_t device, uint64_t value);
 
@@ -60,8 +68,12 @@ Session &session();
 inline Session &startedSession() {
   return theSession;
 }
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers)
+[[gnu::visibility("hidden")]] extern constinit std::atomic<bool> isForked;
 /// True in a child of fork() of a process that had used the library.
-bool forked();
+inline bool forked() {
+  return isForked.load(std::memory_order_relaxed);
+}
 /// Loads the backend if need be. Null: the error text of this thread says why.
 const tapeback_backend *loadBackend();
 

@@ -21,6 +21,8 @@ class TrackedMemory {
 public:
   void attach(bool wanted);
   bool present() const { return isWanted; }
+  /// There is memory to look at.
+  bool hasMemory() const { return !capture.shadow.empty(); }
 
   /// The tape has its first `known` bytes as zero.
   void mapped(tb_device &owner, const Region &region, uint64_t known);

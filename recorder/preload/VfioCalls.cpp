@@ -345,7 +345,7 @@ ssize_t deviceRead(int fd, void *out, size_t size, off_t offset) {
       break;
     unsigned width = accessWidth(at, size - done);
     Locked lock(device.lock);
-    uint64_t value = 0, since = ring::Producer::now();
+    uint64_t value = 0, since = session().producer.stamp();
     ssize_t n = real().pread(fd, &value, width, off_t(uint64_t(offset) + done));
     KeepErrno keep;
     if (n != ssize_t(width)) {
@@ -410,7 +410,7 @@ ssize_t interruptRead(int fd, void *out, size_t size) {
   Operation operation(&file.device->device, PacketKind::Interrupt);
   operation.record.address = file.vector;
   operation.record.deadline = interruptDeadlineNs;
-  uint64_t begin = ring::Producer::now();
+  uint64_t begin = session().producer.stamp();
   ssize_t n = real().read(fd, out, size);
   KeepErrno keep;
   if (n != ssize_t(sizeof(uint64_t)))

@@ -1,102 +1,222 @@
 #include "recorder/ring/RingConsumer.h"
+#include "recorder/ring/Fence.h"
 #include "recorder/ring/Futex.h"
+#include "recorder/ring/RingFile.h"
 #include <algorithm>
-#include <cstring>
 
 using namespace llvm;
 
 namespace tapeback::ring {
 
 static constexpr unsigned lagMilliseconds = 2;
+/// A thread that says for so long that it is about to publish something, and does not, is not waited for: it
+/// is stopped, or lies.
+static constexpr uint64_t patienceNs = 100'000'000;
 
-uint64_t RingConsumer::available() {
-  if (position == seen || frozen)
-    seen = frozen ? end : header.head.load(std::memory_order_seq_cst);
-  return seen - position;
+/// A lane, and what is known of its thread.
+struct RingConsumer::Source {
+  Source(Lane &lane, const Slot *slots, uint64_t slotCount, unsigned number, uint64_t maxPayload,
+         PartsBudget &budget)
+      : reader(lane, slots, slotCount, number, maxPayload, budget), lane(lane) {}
+
+  LaneReader reader;
+  Lane &lane;
+  uint64_t head = 0;      ///< As last looked at.
+  uint64_t busySince = 0; ///< Stamp; 0: it was not, or something has come since.
+  bool isUsed = false;
+};
+
+static std::vector<RingConsumer::LaneView> lanesOf(const RingFile &file) {
+  std::vector<RingConsumer::LaneView> views;
+  for (unsigned i = 0; i < file.laneCount(); ++i)
+    views.push_back({&file.lane(i), file.slots(i), file.slotCount(i)});
+  return views;
 }
 
-/// Nothing behind this point can be trusted to begin at a frame: go to where the producer is now.
-RingConsumer::Status RingConsumer::damaged() {
-  position = seen = frozen ? end : header.head.load(std::memory_order_acquire);
-  assembled.clear();
-  ++corrupt;
-  release();
-  return Status::Corrupt;
+RingConsumer::RingConsumer(Header &header, ArrayRef<LaneView> lanes, const ClockFacts &facts,
+                           uint64_t captureLimit)
+    : header(header), clock(facts) {
+  for (const LaneView &view : lanes)
+    sources.push_back(std::make_unique<Source>(*view.lane, view.slots, view.slotCount,
+                                               unsigned(sources.size()), maxPayloadBytes(captureLimit),
+                                               budget));
 }
 
-RingConsumer::Status RingConsumer::takeFrame(Record &record, ArrayRef<uint8_t> &payload) {
-  for (unsigned pads = 0;; ++pads) {
-    uint64_t ready = available();
-    if (ready == 0)
-      return Status::Empty;
-    if (ready > dataBytes || ready % 8 || position % 8 || pads > 1)
-      return damaged();
-    uint64_t index = position & (dataBytes - 1), toEnd = dataBytes - index;
-    // Copied first, checked afterwards: the program can change the original between the two.
-    std::memcpy(&record, data + index, 8);
-    if (record.size < 8 || record.size % 8 || record.size > ready || record.size > toEnd)
-      return damaged();
-    if (record.type == RecordType::Pad) {
-      position += record.size;
+RingConsumer::RingConsumer(const RingFile &file)
+    : RingConsumer(file.header(), lanesOf(file), file.clock(),
+                   std::min(file.captureLimit(), maxCaptureLimit)) {}
+
+RingConsumer::~RingConsumer() = default;
+
+/// While one thread only has a lane, all that it has published is older than what any other thread can still
+/// publish: that one takes its first stamp behind its claim, and the claim would have been seen. The lane's
+/// position was loaded before.
+bool RingConsumer::onlyOneLane() {
+  if (active.size() > 1)
+    return false;
+  for (auto &source : sources)
+    if ((active.empty() || source.get() != active.front()) &&
+        (source->lane.owner.load(std::memory_order_acquire) ||
+         source->lane.busy.load(std::memory_order_acquire) ||
+         source->lane.head.load(std::memory_order_acquire) != source->reader.at()))
+      return false;
+  return true;
+}
+
+/// Finds out up to when all lanes are seen, and which have not published what they may have stamped by then.
+void RingConsumer::lookAtAll() {
+  limit = looked;
+  fenceProducers();
+  active.clear();
+  for (auto &source : sources) {
+    // It takes some instructions from a stamp to its publication.
+    bool busy = true;
+    for (unsigned spins = 0; busy && spins < 64; ++spins)
+      busy = source->lane.busy.load(std::memory_order_acquire);
+    uint64_t head = source->lane.head.load(std::memory_order_acquire);
+    if (!busy || head != source->head)
+      source->busySince = 0;
+    else if (!source->busySince)
+      source->busySince = looked;
+    source->head = head;
+    source->reader.publish(head);
+    if (head != source->reader.at())
+      active.push_back(source.get());
+    bool patient = !source->busySince || clock.toNs(looked) - clock.toNs(source->busySince) < patienceNs;
+    if (busy && patient)
+      owing.push_back(source.get());
+  }
+}
+
+/// Looks at what the producers have published. False if there is nothing.
+bool RingConsumer::refresh() {
+  looked = clock.now();
+  active.clear();
+  owing.clear();
+  for (auto &source : sources) {
+    if (!frozen)
+      source->head = source->lane.head.load(std::memory_order_acquire);
+    source->reader.publish(source->head);
+    if (source->head != source->reader.at())
+      active.push_back(source.get());
+  }
+  limit = ~uint64_t(0);
+  if (!frozen && !onlyOneLane())
+    lookAtAll();
+  for (Source *source : active)
+    if (!source->isUsed) {
+      source->isUsed = true;
+      used.push_back(source);
+    }
+  return !active.empty();
+}
+
+/// The lane whose next thing is the oldest; null if there is none, or none that may be given out yet.
+RingConsumer::Source *RingConsumer::choose() {
+  if (glued) {
+    const LaneReader::Head &head = glued->reader.look();
+    if (head.what != LaneReader::Next::Nothing && head.joined)
+      return glued;
+  }
+  Source *best = nullptr;
+  uint64_t bestTime = 0;
+  for (size_t i = 0; i < active.size();) {
+    Source &source = *active[i];
+    const LaneReader::Head &head = source.reader.look();
+    if (head.what == LaneReader::Next::Nothing) {
+      active[i] = active.back();
+      active.pop_back();
       continue;
     }
-    uint32_t size = record.size;
-    if (size < sizeof(Record))
-      return damaged();
-    std::memcpy(&record, data + index, sizeof(Record));
-    if (record.size != size || uint8_t(record.type) < uint8_t(RecordType::Chunk) ||
-        uint8_t(record.type) > maxRecordType || record.payloadBytes > size - sizeof(Record) ||
-        alignFrame(sizeof(Record) + record.payloadBytes) != size ||
-        record.payloadTotal < record.payloadBytes || record.payloadTotal > maxPayloadBytes(captureLimit))
-      return damaged();
-    payload = {};
-    if (record.payloadBytes) {
-      frame.assign(data + index + sizeof(Record), data + index + sizeof(Record) + record.payloadBytes);
-      payload = frame;
+    if (head.what == LaneReader::Next::Corrupt)
+      return &source;
+    if (!best || head.time < bestTime) {
+      best = &source;
+      bestTime = head.time;
     }
-    position += size;
-    return Status::Record;
+    ++i;
   }
+  // A lane that owes something and has nothing left may owe the oldest.
+  for (Source *source : owing)
+    if (source->reader.look().what == LaneReader::Next::Nothing)
+      return nullptr;
+  return best && bestTime <= limit ? best : nullptr;
 }
 
-RingConsumer::Status RingConsumer::next(Record &record, ArrayRef<uint8_t> &payload) {
-  if (position - released >= dataBytes / 16)
-    release();
-  for (;;) {
-    Status status = takeFrame(record, payload);
-    if (status != Status::Record)
-      return status;
-    if (record.type != RecordType::Chunk) {
-      if (record.payloadTotal == record.payloadBytes) {
-        assembled.clear(); // Chunks of a producer that died before its record.
-        return Status::Record;
-      }
-      if (assembled.size() != record.payloadTotal - record.payloadBytes)
-        return damaged();
-      assembled.insert(assembled.end(), payload.begin(), payload.end());
-      frame.swap(assembled);
-      assembled.clear();
-      payload = frame;
-      return Status::Record;
-    }
-    if (record.address == 0)
-      assembled.clear();
-    // A chunk without bytes would let a hostile producer keep us here.
-    if (record.payloadBytes == 0 || record.address != assembled.size() ||
-        assembled.size() + payload.size() > record.payloadTotal)
-      return damaged();
-    assembled.insert(assembled.end(), payload.begin(), payload.end());
-    // A payload may be larger than the ring: make room while it comes in.
-    if (position - released >= dataBytes / 16)
-      release();
+RingConsumer::Status RingConsumer::give(Source &source, Batch &batch) {
+  LaneReader &reader = source.reader;
+  ++taken;
+  if (reader.wantsRelease())
+    reader.release();
+  LaneReader::Head head = reader.look();
+  if (head.what == LaneReader::Next::Corrupt) {
+    reader.takeCorrupt();
+    ++corrupt;
+    return Status::Corrupt;
   }
+  Others others;
+  uint64_t until = limit;
+  for (Source *other : used) {
+    if (other == &source)
+      continue;
+    others.until = std::max(others.until, other->reader.lastComplete());
+    const LaneReader::Head &next = other->reader.look();
+    if (next.what == LaneReader::Next::Nothing)
+      continue;
+    until = std::min(until, next.time);
+    if (next.begins)
+      others.from = std::min(others.from, next.issue);
+  }
+  if (head.what == LaneReader::Next::Access) {
+    glued = nullptr;
+    batch.firstName = nameOf(reader.number(), reader.at());
+    batch.accesses = reader.takeAccesses(until, others, clock, batch.concurrent);
+    return Status::Accesses;
+  }
+  glued = &source;
+  if (!reader.takeRecord(batch.record, content, clock)) {
+    ++corrupt;
+    return Status::Corrupt;
+  }
+  batch.payload = content;
+  batch.others.until = others.until ? clock.toNs(others.until) : 0;
+  batch.others.from = others.from != ~uint64_t(0) ? clock.toNs(others.from) : others.from;
+  return Status::Record;
+}
+
+RingConsumer::Status RingConsumer::next(Batch &batch) {
+  if (Source *source = choose())
+    return give(*source, batch);
+  if (refresh())
+    if (Source *source = choose())
+      return give(*source, batch);
+  if (owing.empty())
+    passed = clock.toNs(looked);
+  release();
+  return Status::Empty;
 }
 
 void RingConsumer::release() {
-  released = position;
-  header.tail.store(position, std::memory_order_seq_cst);
-  if (header.spaceWanted.load(std::memory_order_seq_cst) && header.spaceWanted.exchange(0))
-    futexWakeAll(header.spaceWanted);
+  for (Source *source : used)
+    source->reader.release();
+}
+
+/// Slots that could be taken, as far as that can be seen without looking at them.
+uint64_t RingConsumer::unread(const Source &source) const {
+  uint64_t count = source.lane.head.load(std::memory_order_seq_cst) - source.reader.at();
+  if (count && source.reader.waitsInPlace() && source.lane.head.load() == source.head &&
+      !source.reader.completedInPlace())
+    return 0; // A call that has not come back.
+  return count;
+}
+
+double RingConsumer::fill() const {
+  double most = 0;
+  for (auto &source : sources)
+    most = std::max(most, double(source->lane.head.load(std::memory_order_relaxed) -
+                                 source->lane.tail.load(std::memory_order_relaxed)) /
+                              double(source->reader.slotsOfLane()));
+  return std::min(1.0, most);
 }
 
 void RingConsumer::wait(unsigned milliseconds) {
@@ -105,14 +225,24 @@ void RingConsumer::wait(unsigned milliseconds) {
     return;
   // While records come, being woken for each would cost the program a system call a record, and taking each
   // as it comes a line fetched from core to core: lag behind, by a moment and never by more than a part of
-  // the ring. When none come any more, the next one wakes us.
-  bool flowing = position != positionAtWait;
-  positionAtWait = position;
+  // the ring. When none come any more, the next one wakes us: then the fence, so that none is missed.
+  bool flowing = taken != takenAtWait;
+  takenAtWait = taken;
   uint32_t wanted = flowing ? WantsMuch : WantsAny;
   header.dataWanted.store(wanted, std::memory_order_seq_cst);
-  uint64_t ready = available();
-  if ((flowing ? ready < dataBytes / 4 : ready == 0) && !woken.load(std::memory_order_seq_cst))
-    futexWait(header.dataWanted, wanted, flowing ? std::min(milliseconds, lagMilliseconds) : milliseconds);
+  if (!flowing)
+    fenceProducers();
+  bool any = false, much = false;
+  for (auto &source : sources)
+    if (uint64_t ready = unread(*source)) {
+      any = true;
+      much |= ready >= source->reader.slotsOfLane() / 4;
+    }
+  idleWaits = any && !flowing ? idleWaits + 1 : 0;
+  bool stuck = idleWaits > 1; // It has to wait for a thread that is held up.
+  if (!(flowing ? much : any && !stuck) && !woken.load(std::memory_order_seq_cst))
+    futexWait(header.dataWanted, wanted,
+              flowing || stuck ? std::min(milliseconds, lagMilliseconds) : milliseconds);
   header.dataWanted.store(0, std::memory_order_relaxed);
   woken.store(false, std::memory_order_relaxed);
 }
@@ -124,7 +254,8 @@ void RingConsumer::wake() {
 }
 
 void RingConsumer::freeze() {
-  end = header.head.load(std::memory_order_acquire);
+  for (auto &source : sources)
+    source->head = source->lane.head.load(std::memory_order_acquire);
   frozen = true;
 }
 

@@ -1,26 +1,48 @@
-// The collector's end of the ring. Everything read from it is untrusted.
+// The collector's end of the ring: all lanes in one order. Everything read from it is untrusted.
 #pragma once
 
-#include "recorder/ring/RingFormat.h"
-#include "llvm/ADT/ArrayRef.h"
-#include <vector>
+#include "recorder/ring/LaneReader.h"
+#include <atomic>
+#include <memory>
 
 namespace tapeback::ring {
 
-/// Reads frames one by one. One thread; wake() may be called from any. Never fails, never loops: what it
-/// cannot understand is skipped and reported as Corrupt, after which reading goes on at the producer's
-/// position. Memory: one payload (at most the capture limit it was given).
+class RingFile;
+
+/// Merges the lanes by stamp: an operation stands where it completed, one that is under way where it was
+/// issued, an event at its time. What is given out is complete up to a moment (the watermark) behind which
+/// every thread was seen to be, so that nothing comes late; see "Memory order" in RingFormat.h.
+///
+/// One thread; wake() may be called from any. Never fails, never loops: what it cannot understand is skipped
+/// and reported as Corrupt. Memory: 16 KiB a lane in use, one payload (at most the capture limit it was
+/// given) and the parts of payloads that are not whole yet, 256 MiB (or one payload) of all lanes together.
 class RingConsumer {
 public:
-  /// `header` and `data` stay the caller's; `dataBytes` and `captureLimit` are those the caller made the ring
-  /// with (what the header says now is the program's word).
-  RingConsumer(Header &header, uint8_t *data, uint64_t dataBytes, uint64_t captureLimit)
-      : header(header), data(data), dataBytes(dataBytes), captureLimit(captureLimit) {}
+  /// Of one lane. The memory stays the caller's; sizes are those the caller made the ring with (what the
+  /// header says now is the program's word).
+  struct LaneView {
+    Lane *lane;
+    const Slot *slots;
+    uint64_t slotCount;
+  };
+  RingConsumer(Header &header, llvm::ArrayRef<LaneView> lanes, const ClockFacts &clock,
+               uint64_t captureLimit);
+  explicit RingConsumer(const RingFile &file);
+  ~RingConsumer();
 
-  enum class Status : uint8_t { Empty, Record, Corrupt };
-  /// Takes the next record out. `payload` is valid until the next call. Its type is a RecordType and never
-  /// Pad or Chunk; its sizes are consistent; every other field is as the program wrote it.
-  Status next(Record &record, llvm::ArrayRef<uint8_t> &payload);
+  /// Accesses: register accesses of one lane that came back, one behind the other. Record: anything else.
+  enum class Status : uint8_t { Empty, Accesses, Record, Corrupt };
+  struct Batch {
+    llvm::ArrayRef<SlotCopy> accesses; ///< Valid until the next call, as is `payload`.
+    uint64_t firstName = 0;            ///< Of the accesses; the others count up.
+    bool concurrent = false;           ///< All of them overlap an operation of another lane, or none does.
+    /// Its type is a RecordType and never Pad or Chunk; its sizes are consistent; every other field is as the
+    /// program wrote it.
+    Record record = {};
+    llvm::ArrayRef<uint8_t> payload;
+    Others others; ///< Of a Complete record, in nanoseconds: what its operation may have overlapped.
+  };
+  Status next(Batch &batch);
   /// Gives the space of what was taken out back to the producer. next() does so by itself now and then.
   void release();
 
@@ -30,27 +52,43 @@ public:
   void wake();
 
   /// From now on only what the producer has published until now is returned, so that draining ends even if a
-  /// process goes on writing.
+  /// process goes on writing; and all of it: nothing is waited for.
   void freeze();
   uint64_t corruptions() const { return corrupt; }
+  /// What was issued by then (in nanoseconds) was given out, except what is under way: as of the last Empty.
+  uint64_t watermark() const { return passed; }
+  /// How full the fullest lane is, 0 to 1.
+  double fill() const;
+  /// Call about once a second: keeps the stamps' clock true.
+  void resync() { clock.resync(); }
 
 private:
-  uint64_t available();
-  Status damaged();
-  /// Copies out one frame; the result's size may be trusted, and its payload lies in `frame`.
-  Status takeFrame(Record &record, llvm::ArrayRef<uint8_t> &payload);
+  struct Source;
+
+  bool refresh();
+  void lookAtAll();
+  bool onlyOneLane();
+  Source *choose();
+  Status give(Source &source, Batch &batch);
+  uint64_t unread(const Source &source) const;
 
   Header &header;
-  uint8_t *data;
-  uint64_t dataBytes, captureLimit;
-  uint64_t position = 0, released = 0, corrupt = 0;
-  uint64_t seen = 0; ///< The producer's position when last looked at: not at each record, its line is busy.
-  uint64_t positionAtWait = 0;
+  StampClock clock;
+  PartsBudget budget;
+  std::vector<std::unique_ptr<Source>> sources;
+  std::vector<Source *> active; ///< Those that have something that was not taken.
+  std::vector<Source *> used;   ///< Those that ever had.
+  std::vector<Source *> owing;  ///< Those that may publish something older than the limit.
+  Source *glued = nullptr;      ///< The lane of the last record: what is joined to it comes first.
+  std::vector<uint8_t> content;
+
+  uint64_t limit = 0;  ///< Stamp: what is later has to wait.
+  uint64_t looked = 0; ///< Stamp of the last look at the lanes.
+  uint64_t passed = 0, corrupt = 0;
+  uint64_t taken = 0, takenAtWait = 0;
+  unsigned idleWaits = 0; ///< Without anything taken although there was something.
   bool frozen = false;
-  uint64_t end = 0; ///< Where to stop when frozen.
   std::atomic<bool> woken{false};
-  std::vector<uint8_t> assembled; ///< Chunks so far, then the whole payload.
-  std::vector<uint8_t> frame;
 };
 
 } // namespace tapeback::ring

@@ -1,5 +1,7 @@
 #include "recorder/ring/RingFile.h"
 #include "format/Failure.h"
+#include "recorder/ring/Fence.h"
+#include "recorder/ring/StampClock.h"
 #include "llvm/ADT/StringRef.h"
 #include <algorithm>
 #include <bit>
@@ -8,7 +10,9 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <optional>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
@@ -22,8 +26,11 @@ static Error systemFailure(const std::string &what, const std::string &where) {
                     "the ring needs shared memory: check the free space of /dev/shm and TMPDIR");
 }
 
-/// Where the ring may lie: shared memory first (never written to a disk), then where temporary files go.
+/// Where the ring may lie: where the user says, or shared memory first (never written to a disk), then where
+/// temporary files go.
 static std::vector<std::string> ringParents() {
+  if (const char *wanted = std::getenv("TAPEBACK_RING_DIRECTORY"); wanted && *wanted == '/')
+    return {wanted};
   std::vector<std::string> parents{"/dev/shm"};
   if (const char *temporary = std::getenv("TMPDIR"); temporary && *temporary == '/')
     parents.push_back(temporary);
@@ -85,43 +92,119 @@ Error RingFile::map(ArrayRef<uint8_t> table, const RingOptions &options) {
     return failUsage("description-too-large", "the descriptions make a capture table of " +
                                                   std::to_string(table.size()) + " bytes; the limit is " +
                                                   std::to_string(maxTableBytes));
-  dataSize = std::bit_ceil(std::clamp(options.dataBytes, minDataBytes, maxDataBytes));
-  dataOffset = roundUp(headerBytes + table.size(), 4096);
-  size = dataOffset + dataSize;
+  StampChoice stamps(options.monotonicStamps);
+  uint64_t laneBytes = std::bit_ceil(std::clamp(options.dataBytes, minLaneBytes, maxLaneBytes));
+  layout.laneCount = std::clamp(options.lanes, 2u, maxLanes);
+  layout.firstLaneSlots = laneBytes / slotBytes;
+  layout.laneSlots = std::max(laneBytes / 4, minLaneBytes) / slotBytes;
+  layout.tableOffset = headerBytes;
+  layout.tableBytes = table.size();
+  layout.lanesOffset = roundUp(headerBytes + table.size(), 4096);
+  layout.dataOffset = roundUp(layout.lanesOffset + layout.laneCount * sizeof(Lane), 4096);
+  layout.captureLimit = std::min(options.captureLimit, maxCaptureLimit);
+  layout.chunkBytes =
+      std::clamp<uint32_t>(options.chunkBytes, minChunkBytes,
+                           uint32_t(std::min<uint64_t>(maxChunkBytes, layout.laneSlots * slotBytes / 4))) &
+      ~(slotBytes - 1);
+  // A limit on the size of files is meant for other files; with fewer lanes we keep it.
+  struct rlimit most;
+  if (fd >= 0 && getrlimit(RLIMIT_FSIZE, &most) == 0)
+    while (layout.laneCount > 2 && layout.slotsAt(layout.laneCount) > most.rlim_cur)
+      --layout.laneCount;
+  size = layout.slotsAt(layout.laneCount);
   if (fd >= 0) {
-    // Allocated now: a full /dev/shm must not become a SIGBUS in the program.
-    if (int code = posix_fallocate(fd, 0, off_t(size))) {
+    // The first lane and the shared one are allocated now: a full /dev/shm must not become a SIGBUS in the
+    // program. The others are by the threads that take them, which share the last one if there is no memory.
+    int code = ftruncate(fd, off_t(size)) != 0 ? errno : posix_fallocate(fd, 0, off_t(layout.slotsAt(1)));
+    if (!code)
+      code = posix_fallocate(fd, off_t(layout.slotsAt(layout.laneCount - 1)),
+                             off_t(layout.laneSlots * slotBytes));
+    if (code) {
       errno = code;
-      return systemFailure("cannot allocate " + std::to_string(size) + " bytes for the ring", directory);
+      return systemFailure("cannot allocate " +
+                               std::to_string(layout.slotsAt(1) + layout.laneSlots * slotBytes) +
+                               " bytes for the ring",
+                           directory);
     }
   }
   int flags = fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS;
-  mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+  mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
   if (mapping == MAP_FAILED) {
     mapping = nullptr;
     return systemFailure("cannot map the ring", directory);
   }
+  // A page fault costs as much as a thousand records. Where the kernel does not know this, they come one by
+  // one.
+  (void)madvise(mapping, layout.slotsAt(1), MADV_POPULATE_WRITE);
   Header *header = new (mapping) Header{};
   header->version = version;
   header->headerBytes = headerBytes;
-  header->tableOffset = headerBytes;
-  header->tableBytes = table.size();
-  header->dataOffset = dataOffset;
-  header->dataBytes = dataSize;
-  header->captureLimit = std::min(options.captureLimit, maxCaptureLimit);
-  header->chunkBytes = uint32_t(std::clamp<uint64_t>(options.chunkBytes, 64, dataSize / 4) & ~7u);
-  header->flags = options.dropWhenFull ? uint32_t(DropWhenFull) : 0;
+  header->tableOffset = layout.tableOffset;
+  header->tableBytes = layout.tableBytes;
+  header->lanesOffset = layout.lanesOffset;
+  header->dataOffset = layout.dataOffset;
+  header->firstLaneSlots = layout.firstLaneSlots;
+  header->laneSlots = layout.laneSlots;
+  header->captureLimit = layout.captureLimit;
+  header->laneCount = layout.laneCount;
+  header->chunkBytes = layout.chunkBytes;
+  header->flags = (options.dropWhenFull ? uint32_t(DropWhenFull) : 0) |
+                  (options.fullFences || !canFenceProducers() ? uint32_t(FullFences) : 0);
   header->collectorPid = uint32_t(getpid());
   header->collectorState.store(uint32_t(CollectorState::Running));
+  for (unsigned i = 0; i < layout.laneCount; ++i)
+    new (&lane(i)) Lane{};
   if (!table.empty())
-    std::memcpy(static_cast<char *>(mapping) + headerBytes, table.data(), table.size());
+    std::memcpy(static_cast<char *>(mapping) + layout.tableOffset, table.data(), table.size());
+  clockFacts = header->clock = stamps.finish();
+  reason = stamps.reason();
   std::memcpy(header->magic, magic, sizeof(magic));
   return Error::success();
 }
 
+Lane &RingFile::lane(unsigned index) const {
+  return reinterpret_cast<Lane *>(static_cast<char *>(mapping) + layout.lanesOffset)[index];
+}
+Slot *RingFile::slots(unsigned index) const {
+  return reinterpret_cast<Slot *>(static_cast<char *>(mapping) + layout.slotsAt(index));
+}
+
+/// True if a living collector holds the lock on the ring.
+static bool isLocked(int fd) {
+  struct flock query = {};
+  query.l_type = F_WRLCK;
+  query.l_whence = SEEK_SET;
+  return fcntl(fd, F_OFD_GETLK, &query) == 0 && query.l_type != F_UNLCK;
+}
+
+Expected<std::unique_ptr<RingFile>> RingFile::openLeftBehind(const std::string &path) {
+  std::unique_ptr<RingFile> file(new RingFile);
+  file->leftBehind = true;
+  file->filePath = path;
+  file->fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  struct stat status;
+  if (file->fd < 0 || fstat(file->fd, &status) != 0)
+    return failSystem("no-ring", std::string("cannot open the ring: ") + std::strerror(errno), path);
+  if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || uint64_t(status.st_size) < headerBytes)
+    return failUsage("no-ring", "this is not a ring that a recording of yours left behind", path);
+  if (isLocked(file->fd))
+    return failUsage("ring-in-use", "the recording still runs", path, "stop it, or wait for its end");
+  file->size = uint64_t(status.st_size);
+  file->mapping = mmap(nullptr, file->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file->fd, 0);
+  if (file->mapping == MAP_FAILED) {
+    file->mapping = nullptr;
+    return failSystem("no-ring", std::string("cannot map the ring: ") + std::strerror(errno), path);
+  }
+  if (!readLayout(file->header(), file->size, file->layout))
+    return failUsage("no-ring", "this is not a ring of this version of tapeback", path);
+  file->clockFacts = file->header().clock;
+  return file;
+}
+
 RingFile::~RingFile() {
   if (mapping) {
-    header().collectorState.store(uint32_t(CollectorState::Closed));
+    if (!leftBehind)
+      header().collectorState.store(uint32_t(CollectorState::Closed));
     munmap(mapping, size);
   }
   if (!directory.empty()) {
@@ -133,44 +216,74 @@ RingFile::~RingFile() {
     close(fd);
 }
 
-/// True if the ring in `directory` has no living collector.
-static bool isStale(const std::string &directory) {
-  std::string path = directory + "/ring";
-  int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) {
-    // Being made just now, or its maker was killed while making it: old enough to tell.
-    struct stat status;
-    return errno == ENOENT && lstat(directory.c_str(), &status) == 0 &&
-           time(nullptr) - status.st_mtime > 3600;
-  }
-  struct flock query = {};
-  query.l_type = F_WRLCK;
-  query.l_whence = SEEK_SET;
-  bool stale = fcntl(fd, F_OFD_GETLK, &query) == 0 && query.l_type == F_UNLCK;
-  close(fd);
-  return stale;
+namespace {
+struct StaleRing {
+  std::string directory;
+  time_t made;
+  bool unread;
+};
+} // namespace
+
+/// True if lanes of the ring hold what its collector had not taken.
+static bool hasUnread(int fd) {
+  Header header;
+  Lane lanes[maxLanes];
+  struct stat status;
+  Layout layout;
+  if (fstat(fd, &status) != 0 ||
+      pread(fd, static_cast<void *>(&header), sizeof(header), 0) != sizeof(header) ||
+      !readLayout(header, uint64_t(status.st_size), layout))
+    return false;
+  auto bytes = ssize_t(layout.laneCount * sizeof(Lane));
+  if (pread(fd, static_cast<void *>(lanes), size_t(bytes), off_t(layout.lanesOffset)) != bytes)
+    return false;
+  return std::any_of(lanes, lanes + layout.laneCount,
+                     [](const Lane &lane) { return lane.head.load() != lane.tail.load(); });
 }
 
-unsigned removeStaleRings() {
-  unsigned removed = 0;
+/// The ring in `directory` if it has no living collector.
+static std::optional<StaleRing> findStale(const std::string &directory) {
+  struct stat status;
+  if (lstat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
+    return std::nullopt;
+  StaleRing ring{directory, status.st_mtime, false};
+  int fd = open((directory + "/ring").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) {
+    // Being made just now, or its maker was killed while making it: old enough to tell.
+    bool old = errno == ENOENT && time(nullptr) - status.st_mtime > 3600;
+    return old ? std::optional(ring) : std::nullopt;
+  }
+  bool stale = !isLocked(fd);
+  ring.unread = stale && hasUnread(fd);
+  close(fd);
+  return stale ? std::optional(ring) : std::nullopt;
+}
+
+unsigned removeStaleRings(bool evenUnread) {
+  constexpr time_t longest = 24 * 3600;
+  constexpr unsigned mostKept = 4;
+  std::vector<StaleRing> stale;
   for (const std::string &parent : ringParents()) {
     DIR *listing = opendir(parent.c_str());
     if (!listing)
       continue;
-    std::vector<std::string> stale;
-    while (dirent *entry = readdir(listing)) {
-      struct stat status;
-      std::string path = parent + "/" + entry->d_name;
-      if (StringRef(entry->d_name).starts_with(ringPrefix()) && lstat(path.c_str(), &status) == 0 &&
-          S_ISDIR(status.st_mode) && status.st_uid == geteuid() && isStale(path))
-        stale.push_back(path);
-    }
+    while (dirent *entry = readdir(listing))
+      if (StringRef(entry->d_name).starts_with(ringPrefix()))
+        if (std::optional<StaleRing> ring = findStale(parent + "/" + entry->d_name))
+          stale.push_back(*ring);
     closedir(listing);
-    for (const std::string &path : stale) {
-      unlink((path + "/ring").c_str());
-      unlink((path + "/ring.new").c_str());
-      removed += rmdir(path.c_str()) == 0;
+  }
+  std::sort(stale.begin(), stale.end(),
+            [](const StaleRing &a, const StaleRing &b) { return a.made > b.made; });
+  unsigned removed = 0, kept = 0;
+  for (const StaleRing &ring : stale) {
+    if (ring.unread && !evenUnread && time(nullptr) - ring.made < longest && kept < mostKept) {
+      ++kept;
+      continue;
     }
+    unlink((ring.directory + "/ring").c_str());
+    unlink((ring.directory + "/ring.new").c_str());
+    removed += rmdir(ring.directory.c_str()) == 0;
   }
   return removed;
 }

@@ -10,15 +10,19 @@
 namespace tapeback::ring {
 
 struct RingOptions {
-  uint64_t dataBytes = 16 << 20; ///< Rounded up to a power of two.
+  uint64_t dataBytes =
+      16 << 20; ///< Of the first lane, rounded up to a power of two; the others have a quarter.
   uint32_t chunkBytes = 64 << 10;
   uint64_t captureLimit = 64 << 20;
   bool dropWhenFull = false;
+  bool monotonicStamps = false; ///< Even if the processor's counter is fit.
+  bool fullFences = false;      ///< Even if the collector could fence for the program.
+  unsigned lanes = maxLanes;    ///< At least 2.
 };
 
 /// Owns the private directory (0700), the file in it (0600), the mapping and the lock whose presence tells
 /// the program that the collector lives. All are released by the destructor; a killed collector leaves the
-/// directory, which the next one removes. Moves: none. Threads: the mapping may be used from any.
+/// directory, which a later one removes. Moves: none. Threads: the mapping may be used from any.
 class RingFile {
 public:
   /// Makes the file and puts `table` into it. Errors are System failures.
@@ -27,13 +31,22 @@ public:
   /// The same in anonymous memory, for tests with both ends in one process.
   static llvm::Expected<std::unique_ptr<RingFile>> createAnonymous(llvm::ArrayRef<uint8_t> table,
                                                                    const RingOptions &options);
+  /// What a killed collector left: a copy on write, so that the file stays as it is. Refuses one whose
+  /// collector lives. Sizes are checked; everything else is the program's word. The file is not removed.
+  static llvm::Expected<std::unique_ptr<RingFile>> openLeftBehind(const std::string &path);
   ~RingFile();
   RingFile(const RingFile &) = delete;
   RingFile &operator=(const RingFile &) = delete;
 
   Header &header() const { return *static_cast<Header *>(mapping); }
-  uint8_t *data() const { return static_cast<uint8_t *>(mapping) + dataOffset; }
-  uint64_t dataBytes() const { return dataSize; }
+  unsigned laneCount() const { return layout.laneCount; }
+  Lane &lane(unsigned index) const;
+  Slot *slots(unsigned index) const;
+  uint64_t slotCount(unsigned index) const { return layout.slotsOf(index); } ///< A power of two.
+  uint64_t captureLimit() const { return layout.captureLimit; }
+  /// As decided when it was made, not what the header says now.
+  const ClockFacts &clock() const { return clockFacts; }
+  const std::string &clockReason() const { return reason; }
   void *base() const { return mapping; }
   uint64_t bytes() const { return size; }
   const std::string &path() const { return filePath; } ///< Empty for anonymous ones.
@@ -42,13 +55,18 @@ private:
   RingFile() = default;
   llvm::Error map(llvm::ArrayRef<uint8_t> table, const RingOptions &options);
 
-  std::string directory, filePath;
+  std::string directory, filePath, reason;
   int fd = -1;
   void *mapping = nullptr;
-  uint64_t size = 0, dataOffset = 0, dataSize = 0;
+  bool leftBehind = false;
+  uint64_t size = 0;
+  Layout layout = {};
+  ClockFacts clockFacts = {};
 };
 
-/// Removes the directories of collectors that were killed. Returns how many. Never touches a living one's.
-unsigned removeStaleRings();
+/// Removes the directories of collectors that were killed. Never touches a living one's, and leaves the
+/// newest few of less than a day that hold what no tape has (for `tapeback recover`), unless told otherwise.
+/// Returns how many it removed.
+unsigned removeStaleRings(bool evenUnread = false);
 
 } // namespace tapeback::ring

@@ -1,12 +1,8 @@
 #include "recorder/ring/RingProducer.h"
-#include "format/Packet.h"
 #include "recorder/ring/Futex.h"
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 namespace tapeback::ring {
 
@@ -16,102 +12,40 @@ uint64_t Producer::now() {
   return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_nsec);
 }
 
-Producer::Attach Producer::attach(const char *path) {
-  int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0)
-    return Attach::Failed;
-  struct stat status;
-  if (fstat(fd, &status) != 0) {
-    close(fd);
-    return Attach::Failed;
-  }
-  if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || uint64_t(status.st_size) < headerBytes ||
-      uint64_t(status.st_size) > headerBytes + maxTableBytes + maxDataBytes + (1 << 20)) {
-    close(fd);
-    return Attach::Foreign;
-  }
-  void *mapping = mmap(nullptr, size_t(status.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
-  if (mapping == MAP_FAILED)
-    return Attach::Failed;
-  Attach result = attachMapping(mapping, uint64_t(status.st_size), path);
-  if (result != Attach::Attached)
-    munmap(mapping, size_t(status.st_size));
-  return result;
-}
-
-Producer::Attach Producer::attachMapping(void *mapping, uint64_t bytes, const char *path) {
-  Header *candidate = static_cast<Header *>(mapping);
-  if (bytes < headerBytes || memcmp(candidate->magic, magic, sizeof(magic)) != 0 ||
-      candidate->version != version || candidate->headerBytes != headerBytes)
-    return Attach::Foreign;
-  uint64_t size = candidate->dataBytes, at = candidate->dataOffset;
-  uint64_t tableAt = candidate->tableOffset, tableBytes = candidate->tableBytes;
-  if (size < minDataBytes || size > maxDataBytes || (size & (size - 1)) || at > bytes || size > bytes - at ||
-      at % 64 || tableAt > bytes || tableBytes > bytes - tableAt || tableAt % 8 ||
-      candidate->captureLimit > maxCaptureLimit || candidate->chunkBytes < 64 ||
-      candidate->chunkBytes > size / 4)
-    return Attach::Foreign;
-  if (path && strlen(path) >= sizeof(ringPath))
-    return Attach::Foreign;
-  // A copy: a program that writes over the ring must not lead us out of it afterwards.
-  auto *copy = static_cast<capture::Table *>(malloc(tableBytes ? tableBytes : 1));
-  if (!copy)
-    return Attach::Failed;
-  memcpy(copy, static_cast<const char *>(mapping) + tableAt, tableBytes);
-  if (!capture::validTable(copy, tableBytes)) {
-    free(copy);
-    return Attach::Foreign;
-  }
-
-  // One process at a time: its order is the tape's. A dead one's place may be taken.
-  uint32_t self = uint32_t(getpid()), holder = 0;
-  while (!candidate->producerPid.compare_exchange_strong(holder, self)) {
-    if (holder == self)
-      break;
-    if (holder && (kill(pid_t(holder), 0) == 0 || errno != ESRCH)) {
-      free(copy);
-      return Attach::Busy;
-    }
-  }
-  header = candidate;
-  data = static_cast<uint8_t *>(mapping) + at;
-  table = copy;
-  dataBytes = size;
-  limit = candidate->captureLimit;
-  chunkBytes = candidate->chunkBytes;
-  flags = candidate->flags;
-  head = candidate->head.load(std::memory_order_relaxed);
-  tailSeen = candidate->tail.load(std::memory_order_acquire);
-  // Names stay unique over the processes that attach in turn.
-  sequence = uint64_t(candidate->producersSeen.fetch_add(1)) << 40;
-  if (path)
-    strcpy(ringPath, path);
-  live.store(candidate->collectorState.load() == uint32_t(CollectorState::Running),
-             std::memory_order_release);
-  return Attach::Attached;
-}
-
-void Producer::detach() {
-  if (!header)
+void Producer::openLimit(LaneWriter &writer) {
+  if (fences || !counterStamps || writer.shared || writer.groups || writer.dropped)
     return;
-  stop();
-  uint32_t self = uint32_t(getpid());
-  header->producerPid.compare_exchange_strong(self, 0);
+  uint64_t all = writer.mask + 1;
+  writer.limit.store(writer.tailSeen + all - (dropWhenFull ? all / 8 : 0), std::memory_order_seq_cst);
+  if (!recording()) // Stopped in between: either stop() was later, or we see it.
+    writer.limit.store(0, std::memory_order_relaxed);
 }
 
-void Producer::release() {
-  detach();
-  free(const_cast<capture::Table *>(table));
-  table = nullptr;
-  header = nullptr;
+void Producer::lockShared(LaneWriter &writer) {
+  if (writer.shared)
+    pthread_mutex_lock(&sharedLock);
+}
+void Producer::unlockShared(LaneWriter &writer) {
+  if (writer.shared)
+    pthread_mutex_unlock(&sharedLock);
 }
 
-void Producer::enter() {
-  pthread_mutex_lock(&lock);
+LaneWriter *Producer::enter() {
+  LaneWriter *own = recording() ? writer() : nullptr;
+  if (!own)
+    return nullptr;
+  lockShared(*own);
+  own->limit.store(0, std::memory_order_relaxed);
+  if (own->groups++ == 0)
+    begin(*own);
+  return own;
 }
-void Producer::leave() {
-  pthread_mutex_unlock(&lock);
+
+void Producer::leave(LaneWriter *own) {
+  if (--own->groups == 0)
+    own->joined = 0;
+  end(*own);
+  unlockShared(*own);
 }
 
 void Producer::countUnrecorded() {
@@ -138,159 +72,242 @@ bool Producer::collectorAlive() const {
   return result != 0 || query.l_type != F_UNLCK;
 }
 
-bool Producer::roomFor(uint64_t bytes) {
-  uint64_t used = head - tailSeen;
-  if (used <= dataBytes && dataBytes - used >= bytes)
+/// Looks at the collector's position if need be.
+bool Producer::roomFor(LaneWriter &writer, uint64_t slots) const {
+  uint64_t all = writer.mask + 1, used = writer.head - writer.tailSeen;
+  if (used <= all && all - used >= slots)
     return true;
-  tailSeen = header->tail.load(std::memory_order_seq_cst);
-  used = head - tailSeen;
-  return used <= dataBytes && dataBytes - used >= bytes;
+  writer.tailSeen = writer.lane->tail.load(std::memory_order_seq_cst);
+  used = writer.head - writer.tailSeen;
+  return used <= all && all - used >= slots;
 }
 
-void Producer::publishHead() {
-  header->head.store(head, std::memory_order_seq_cst);
-  uint32_t wanted = header->dataWanted.load(std::memory_order_seq_cst);
-  if (!wanted)
-    return;
-  if (wanted == WantsMuch && head - tailSeen < dataBytes / 4)
-    return;
-  if (wanted == WantsMuch) {
-    tailSeen = header->tail.load(std::memory_order_acquire);
-    if (head - tailSeen < dataBytes / 4)
+/// `dataWanted` is not 0.
+void Producer::wakeCollector(LaneWriter &writer) {
+  if (header->dataWanted.load(std::memory_order_relaxed) == WantsMuch) {
+    uint64_t quarter = (writer.mask + 1) / 4;
+    if (writer.head - writer.tailSeen < quarter)
+      return;
+    writer.tailSeen = writer.lane->tail.load(std::memory_order_acquire);
+    if (writer.head - writer.tailSeen < quarter)
       return;
   }
-  wakeCollector();
-}
-
-void Producer::wakeCollector() {
   if (header->dataWanted.exchange(0))
     futexWakeAll(header->dataWanted);
 }
 
 /// False: the collector is dead or the ring destroyed; nothing more will be recorded.
-bool Producer::waitForSpace(uint64_t bytes) {
+bool Producer::waitForSpace(LaneWriter &writer, uint64_t slots) {
+  if (roomFor(writer, slots))
+    return true;
   unsigned repairs = 0;
-  while (!roomFor(bytes)) {
-    if (head - header->tail.load(std::memory_order_acquire) > dataBytes) {
+  Lane &lane = *writer.lane;
+  bool found = true;
+  // Nothing of ours holds others up meanwhile, but a group that is begun: it comes out in parts.
+  lane.busy.store(writer.groups ? BusyWaiting : BusyNot, publishOrder);
+  while (!roomFor(writer, slots)) {
+    if (writer.head - lane.tail.load(std::memory_order_acquire) > writer.mask + 1) {
       // The program wrote over the positions. Told ours again, the collector counts a loss and comes to it.
-      if (++repairs > 20)
-        return false;
-      publishHead();
+      if (++repairs > 20) {
+        found = false;
+        break;
+      }
+      lane.head.store(writer.head, std::memory_order_seq_cst);
     }
-    header->spaceWanted.store(1, std::memory_order_seq_cst);
-    if (roomFor(bytes))
+    lane.spaceWanted.store(1, std::memory_order_seq_cst);
+    if (roomFor(writer, slots))
       break;
-    if (header->dataWanted.load(std::memory_order_seq_cst))
-      wakeCollector(); // However little it thinks there is.
-    uint64_t before = header->tail.load(std::memory_order_acquire);
-    futexWait(header->spaceWanted, 1, 100);
-    if (header->tail.load(std::memory_order_acquire) == before && !collectorAlive())
-      return false;
+    if (header->dataWanted.exchange(0)) // However little it thinks there is.
+      futexWakeAll(header->dataWanted);
+    uint64_t before = lane.tail.load(std::memory_order_acquire);
+    futexWait(lane.spaceWanted, 1, 100);
+    if (lane.tail.load(std::memory_order_acquire) == before && !collectorAlive()) {
+      found = false;
+      break;
+    }
   }
-  return true;
+  if (!found)
+    stop();
+  if (writer.groups)
+    begin(writer);
+  return found;
 }
 
-/// Asks for the lines that the next records but some will be written to: the collector had them last, and a
-/// line takes as long from core to core as ten records. (The compiler's built-in does not emit this one.)
-static void fetchAhead(const uint8_t *at) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0\n\tprefetchw %1" : : "m"(at[0]), "m"(at[64]));
-#else
-  __builtin_prefetch(at, 1);
-  __builtin_prefetch(at + 64, 1);
-#endif
+/// With DropWhenFull, before an operation or event of so many slots: true if it is not recorded, but counted.
+bool Producer::drops(LaneWriter &writer, uint64_t slots) {
+  // Some is kept for completions, which always wait: their operations are in the ring already, and they are
+  // few.
+  if (!roomFor(writer, slots + (writer.mask + 1) / 8)) {
+    ++writer.dropped;
+    writer.limit.store(0, std::memory_order_relaxed);
+    return true;
+  }
+  if (writer.dropped) {
+    Record record = {};
+    record.type = RecordType::Dropped;
+    record.value = writer.dropped;
+    if (putFrame(writer, record, nullptr, 0, 0))
+      writer.dropped = 0;
+  }
+  return false;
 }
-static constexpr uint64_t aheadBytes = 3072;
 
-bool Producer::putFrame(const Record &record, const void *payload) {
-  uint64_t size = record.size, index = head & (dataBytes - 1), toEnd = dataBytes - index;
-  uint64_t needed = size <= toEnd ? size : toEnd + size;
-  if (!waitForSpace(needed))
-    return false;
+/// Returns its name; 0 if the collector is gone.
+uint64_t Producer::putFrame(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes,
+                            uint64_t total) {
+  bool extended = record.type != RecordType::Chunk &&
+                  (record.mask || record.expected || record.deadline || record.length || record.link ||
+                   record.count || total != bytes || record.type == RecordType::Complete);
+  uint64_t size = 1 + uint64_t(extended) + slotsFor(bytes), index = writer.head & writer.mask,
+           toEnd = writer.mask + 1 - index;
+  if (!waitForSpace(writer, size <= toEnd ? size : toEnd + size))
+    return 0;
+  begin(writer);
   if (size > toEnd) {
-    // 8 bytes always fit: every frame is a multiple of 8.
-    Record pad = {};
-    pad.size = uint32_t(toEnd);
+    Slot &pad = writer.slots[index];
     pad.type = RecordType::Pad;
-    memcpy(data + index, &pad, 8);
-    head += toEnd;
+    pad.slots = uint16_t(toEnd);
+    pad.hints = 0;
+    pad.state.store(SlotState::Completed, std::memory_order_relaxed);
+    writer.head += toEnd;
     index = 0;
   }
-  memcpy(data + index, &record, sizeof(record));
-  if (record.payloadBytes)
-    memcpy(data + index + sizeof(record), payload, record.payloadBytes);
-  head += size;
-  fetchAhead(data + ((head + aheadBytes) & (dataBytes - 1)));
-  publishHead();
-  return true;
+  Slot &slot = writer.slots[index];
+  // Stamped after waiting for space: the time in the ring is not the device's.
+  uint64_t time = record.time ? record.time : stamp();
+  slot.issue = record.type == RecordType::Complete ? 0 : time;
+  slot.complete = record.type == RecordType::Issue ? 0 : time;
+  slot.address = record.address;
+  slot.value = record.value;
+  slot.payloadBytes = uint32_t(bytes);
+  slot.slots = uint16_t(size);
+  slot.device = record.device;
+  slot.space = record.space;
+  slot.thread = record.thread;
+  slot.type = record.type;
+  slot.kind = record.kind;
+  slot.width = record.width;
+  slot.flags = record.flags;
+  slot.completion = record.completion;
+  slot.origin = record.origin;
+  slot.hints = uint8_t((record.hints & SamePayload) | (extended ? HasExtension : 0) | writer.joined);
+  slot.reserved = 0;
+  slot.state.store(SlotState::Completed, std::memory_order_relaxed);
+  slot.spare = 0;
+  if (extended) {
+    uint64_t link = record.type == RecordType::Complete ? record.sequence : record.link;
+    Extension extension = {record.mask, record.expected, record.deadline, record.length,
+                           link,        record.count,    total,           0};
+    memcpy(static_cast<void *>(&writer.slots[index + 1]), &extension, sizeof(extension));
+  }
+  if (bytes)
+    memcpy(static_cast<void *>(&writer.slots[index + 1 + extended]), payload, bytes);
+  uint64_t name = nameOf(writer.index, writer.head);
+  uint8_t joined = writer.joined;
+  publish(writer, size);
+  if (record.type == RecordType::Chunk)
+    writer.joined = joined; // It is a part of what follows, which may be the group's first.
+  fetchAhead(writer.slots, writer.head, writer.mask);
+  end(writer);
+  wakeIfWanted(writer);
+  return name;
 }
 
-void Producer::reportDropped() {
-  Record record = {};
-  record.type = RecordType::Dropped;
-  record.size = sizeof(Record);
-  record.time = now();
-  record.value = dropped;
-  if (roomFor(sizeof(Record) * 2) && putFrame(record, nullptr))
-    dropped = 0;
+uint64_t Producer::append(const Record &record, const void *payload, uint64_t bytes) {
+  LaneWriter *own = recording() ? writer() : nullptr;
+  if (!own)
+    return 0;
+  lockShared(*own);
+  uint64_t name = recording() ? appendTo(*own, record, payload, bytes) : 0;
+  unlockShared(*own);
+  return name;
 }
 
-uint64_t Producer::append(const Record &given, const void *payload, uint64_t bytes) {
-  if (!recording())
-    return 0;
-  Group group(*this);
-  if (!recording())
-    return 0;
+uint64_t Producer::appendTo(LaneWriter &writer, const Record &given, const void *payload, uint64_t bytes) {
   Record record = given;
   uint64_t most = isCaptured(record) ? limit : maxPayloadBytes(limit);
   if (bytes > most) {
     bytes = most;
     record.flags |= Truncated;
   }
-  if (flags & DropWhenFull) {
-    // Completions always wait: their operations are in the ring already, and they are few.
-    bool mayDrop = record.type == RecordType::Issue || record.type == RecordType::Event;
-    if (mayDrop && !roomFor(bytes + dataBytes / 8)) {
-      ++dropped;
-      return 0;
-    }
-    if (dropped)
-      reportDropped();
-  }
-  record.payloadTotal = bytes;
-  const uint8_t *rest = static_cast<const uint8_t *>(payload);
-  while (bytes > chunkBytes) {
+  bool mayDrop = record.type == RecordType::Issue || record.type == RecordType::Event;
+  if (dropWhenFull && mayDrop && drops(writer, 2 + slotsFor(bytes)))
+    return 0;
+  uint64_t total = bytes;
+  const auto *rest = static_cast<const uint8_t *>(payload);
+  for (; bytes > chunkBytes; bytes -= chunkBytes, rest += chunkBytes) {
     Record chunk = {};
     chunk.type = RecordType::Chunk;
     chunk.thread = record.thread;
-    chunk.address = record.payloadTotal - bytes;
-    chunk.payloadBytes = chunkBytes;
-    chunk.payloadTotal = record.payloadTotal;
-    chunk.size = uint32_t(alignFrame(sizeof(Record) + chunkBytes));
-    if (!putFrame(chunk, rest)) {
-      stop();
+    chunk.address = total - bytes;
+    chunk.value = total;
+    if (!putFrame(writer, chunk, rest, chunkBytes, total))
       return 0;
-    }
-    rest += chunkBytes;
-    bytes -= chunkBytes;
   }
-  record.payloadBytes = uint32_t(bytes);
-  record.size = uint32_t(alignFrame(sizeof(Record) + bytes));
-  if (record.type != RecordType::Complete && !record.sequence)
-    record.sequence = ++sequence;
-  // An issue is stamped after waiting for space: the time in the ring is not the device's.
-  if (!record.time) {
-    if (!waitForSpace(record.size)) {
-      stop();
-      return 0;
-    }
-    record.time = now();
+  uint64_t name = putFrame(writer, record, rest, bytes, total);
+  return name && record.type == RecordType::Complete ? record.sequence : name;
+}
+
+static Record recordOf(const Access &access) {
+  Record record = {};
+  record.address = access.address;
+  record.value = access.value;
+  record.device = uint16_t(access.sizes >> 48);
+  record.space = uint16_t(access.what);
+  record.thread = uint16_t(access.what >> 16);
+  record.kind = uint8_t(access.kind());
+  record.width = uint8_t(access.what >> 48);
+  record.origin = access.origin;
+  return record;
+}
+
+/// All but the short way: no lane of its own, perhaps no room, a group, a clock or a fence that costs anyway.
+IssuedAccess Producer::issueElsewhere(LaneWriter *own, const Access &access) {
+  if (!own || !recording())
+    return {};
+  if (own->shared) {
+    Record issue = recordOf(access);
+    issue.type = RecordType::Issue;
+    return {append(issue), nullptr, nullptr};
   }
-  if (!putFrame(record, rest)) {
-    stop();
-    return 0;
+  if ((dropWhenFull && drops(*own, 1)) || !waitForSpace(*own, 1))
+    return {};
+  Slot &slot = own->slots[own->head & own->mask];
+  fetchAhead(own->slots, own->head, own->mask);
+  begin(*own);
+  slot.issue = stamp();
+  fillIn(slot, access, uint8_t(CompletesInPlace | own->joined));
+  publish(*own, 1);
+  end(*own);
+  wakeIfWanted(*own);
+  openLimit(*own);
+  return {own->names + own->head, &slot, own};
+}
+
+void Producer::completeElsewhere(const IssuedAccess &underway, const Access &access, Completion completion,
+                                 uint64_t value) {
+  if (!underway.name)
+    return;
+  if (!underway.slot) {
+    Record record = recordOf(access);
+    record.type = RecordType::Complete;
+    if (access.kind() != PacketKind::RegisterWrite)
+      record.value = value;
+    record.completion = uint8_t(completion);
+    record.sequence = underway.name;
+    append(record);
+    return;
   }
-  return record.sequence;
+  Slot &slot = *underway.slot;
+  LaneWriter &own = *underway.writer;
+  begin(own);
+  slot.complete = stamp();
+  if (access.kind() != PacketKind::RegisterWrite)
+    slot.value = value;
+  slot.completion = uint8_t(completion);
+  slot.state.store(SlotState::Completed, publishOrder);
+  own.joined = own.groups ? uint8_t(Joined) : uint8_t(0); // What follows in the group follows on this.
+  end(own);
 }
 
 } // namespace tapeback::ring

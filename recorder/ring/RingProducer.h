@@ -3,14 +3,87 @@
 
 #include "recorder/ring/CaptureTable.h"
 #include "recorder/ring/RingFormat.h"
+#include <ctime>
 #include <pthread.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
 
 namespace tapeback::ring {
 
-/// Appends records. Threads: append and the Group may be used from any thread. Never blocks for ever: a
-/// producer that waits for space notices within a tenth of a second that the collector died, and from then on
-/// records nothing. Ownership: keeps its mapping until the process ends (other threads may be inside a call
-/// at exit).
+/// How frames and completions are made visible to the collector (see "Memory order" in RingFormat.h). A test
+/// builds one that does it wrong, to see that it is noticed.
+#ifdef TAPEBACK_RING_MUTANT
+constexpr std::memory_order publishOrder = std::memory_order_relaxed;
+#else
+constexpr std::memory_order publishOrder = std::memory_order_release;
+#endif
+
+/// The process's own end of a lane. What the collector sees of it is in `lane`, `slots`. Its thread's, but
+/// for `limit`.
+struct alignas(128) LaneWriter {
+  Lane *lane = nullptr;
+  Slot *slots = nullptr;
+  uint64_t mask = 0; ///< Slots of the lane, less one.
+  uint64_t head = 0;
+  /// Below this position a frame of one slot may begin without a question: there is room, nothing to report,
+  /// no group, stamps are the counter's, and no fence is needed. stop() sets it to 0 from any thread.
+  std::atomic<uint64_t> limit{0};
+  uint64_t names = 0;    ///< Of a frame, less its position.
+  uint64_t tailSeen = 0; ///< The collector's position when last looked at: it only grows.
+  uint64_t dropped = 0;
+  uint32_t groups = 0; ///< Open ones.
+  uint16_t index = 0;
+  uint8_t joined = 0; ///< Joined, if the next frame is the group's and not its first.
+  bool shared = false;
+  bool backed = false; ///< Its memory was seen to be there.
+};
+
+/// The calling thread's lane, of the producer that it used last.
+struct ThreadLane {
+  uint64_t attachment; ///< Which; 0: none.
+  LaneWriter *writer;
+};
+// Initial-exec: one instruction where the general model makes a call.
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers)
+[[gnu::visibility("hidden"),
+  gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadLane threadLane;
+
+/// What an operation that completes in place says: the slot's words, so that it is filled in without stores
+/// that the processor would have to put together again.
+struct Access {
+  uint64_t address, value;
+  uint64_t sizes; ///< payloadBytes, slots, device.
+  uint64_t what;  ///< space, thread, type, kind, width, flags.
+  uint8_t origin;
+
+  static Access make(PacketKind kind, uint64_t address, uint64_t value, uint16_t device, uint16_t space,
+                     uint16_t thread, unsigned width, Origin origin) {
+    return {address, value, uint64_t(1) << 32 | uint64_t(device) << 48,
+            uint64_t(space) | uint64_t(thread) << 16 | uint64_t(RecordType::Issue) << 32 |
+                uint64_t(kind) << 40 | uint64_t(width) << 48,
+            uint8_t(origin)};
+  }
+  PacketKind kind() const { return PacketKind(uint8_t(what >> 40)); }
+};
+static_assert(offsetof(Slot, payloadBytes) == 32 && offsetof(Slot, slots) == 36 &&
+              offsetof(Slot, device) == 38 && offsetof(Slot, space) == 40 && offsetof(Slot, thread) == 42 &&
+              offsetof(Slot, type) == 44 && offsetof(Slot, kind) == 45 && offsetof(Slot, width) == 46 &&
+              offsetof(Slot, flags) == 47 && offsetof(Slot, completion) == 48 &&
+              offsetof(Slot, origin) == 49 && offsetof(Slot, hints) == 50 && offsetof(Slot, state) == 52 &&
+              __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
+/// An operation that was issued, until it completes.
+struct IssuedAccess {
+  uint64_t name = 0;            ///< 0: not recorded.
+  Slot *slot = nullptr;         ///< Null: there will be a Complete frame.
+  LaneWriter *writer = nullptr; ///< With `slot`.
+};
+
+/// Appends records. Threads: any, each into a lane of its own, the last lane by all that find no other. Never
+/// blocks for ever: a producer that waits for space notices within a tenth of a second that the collector
+/// died, and from then on records nothing. Ownership: keeps its mapping until the process ends (other threads
+/// may be inside a call at exit).
 class Producer {
 public:
   enum class Attach { Attached, Foreign, Busy, Failed };
@@ -24,6 +97,10 @@ public:
   /// Frees what attaching allocated. Only for owners that know that no thread is inside a call: not at a
   /// program's exit.
   void release();
+  /// The calling thread ends: its lane is free for another.
+  void threadEnds();
+  /// In a child of fork(): nothing more is recorded here, and nothing of the parent's is touched.
+  void forked() { stop(); }
 
   /// Null unless attached.
   const capture::Table *captureTable() const { return table; }
@@ -32,48 +109,175 @@ public:
   bool recording() const { return live.load(std::memory_order_acquire); }
 
   /// Appends `record` with a payload of `bytes` (cut at captureLimit() with the flag Truncated). Fills in
-  /// size, payload sizes, `sequence` if 0 (not for Complete) and `time` if 0. Returns the sequence, 0 if not
-  /// recorded.
+  /// payloadBytes, hints but SamePayload, `sequence` (not for Complete) and `time` if 0. Returns the
+  /// sequence, 0 if not recorded.
   uint64_t append(const Record &record, const void *payload = nullptr, uint64_t bytes = 0);
 
-  /// While one exists, the records of its thread follow each other in the ring without others between. Nests.
+  /// Issues an operation without payload that completes by completion and value only.
+  IssuedAccess issueInPlace(const Access &access);
+  /// `access` is the one it was issued with. Writes keep the value that was issued.
+  void completeInPlace(const IssuedAccess &underway, const Access &access, Completion completion,
+                       uint64_t value);
+
+  /// While one exists, no record of other threads comes between those of its thread. Nests.
   class Group {
   public:
-    explicit Group(Producer &producer) : producer(producer) { producer.enter(); }
-    ~Group() { producer.leave(); }
+    explicit Group(Producer &producer) : producer(producer), writer(producer.enter()) {}
+    ~Group() {
+      if (writer)
+        producer.leave(writer);
+    }
     Group(const Group &) = delete;
     Group &operator=(const Group &) = delete;
 
   private:
     Producer &producer;
+    LaneWriter *writer;
   };
 
   /// Counts an operation that went unrecorded because the collector is gone.
   void countUnrecorded();
   /// CLOCK_MONOTONIC in nanoseconds: the tape's clock 0.
   static uint64_t now();
+  /// What records are stamped with.
+  uint64_t stamp() const { return counterStamps ? counter() : now(); }
 
 private:
-  void enter();
-  void leave();
-  void publishHead();
-  void wakeCollector();
-  bool waitForSpace(uint64_t bytes);
+  static uint64_t counter() {
+#if defined(__x86_64__)
+    return __rdtsc();
+#else
+    return 0; // Nobody chooses it.
+#endif
+  }
+  LaneWriter *writer() { return threadLane.attachment == attachment ? threadLane.writer : claim(); }
+  LaneWriter *claim();
+  bool back(LaneWriter &writer);
+  LaneWriter *enter();
+  void leave(LaneWriter *writer);
+  void lockShared(LaneWriter &writer);
+  void unlockShared(LaneWriter &writer);
+
+  /// A stamp will be taken, and what it stands on published.
+  void begin(LaneWriter &writer) const {
+    if (fences)
+      writer.lane->busy.exchange(1, std::memory_order_seq_cst);
+    else
+      writer.lane->busy.store(1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  static void end(LaneWriter &writer) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    writer.lane->busy.store(writer.groups != 0, publishOrder);
+  }
+  /// Makes [head, head + slots) the collector's. Between begin() and end().
+  void publish(LaneWriter &writer, uint64_t slots) const {
+    writer.head += slots;
+    writer.joined = writer.groups ? uint8_t(Joined) : uint8_t(0);
+    if (fences)
+      writer.lane->head.exchange(writer.head, std::memory_order_seq_cst);
+    else
+      writer.lane->head.store(writer.head, publishOrder);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  void wakeIfWanted(LaneWriter &writer) {
+    if (header->dataWanted.load(std::memory_order_relaxed)) [[unlikely]]
+      wakeCollector(writer);
+  }
+  void wakeCollector(LaneWriter &writer);
+  bool roomFor(LaneWriter &writer, uint64_t slots) const;
+  bool waitForSpace(LaneWriter &writer, uint64_t slots);
   bool collectorAlive() const;
-  bool putFrame(const Record &record, const void *payload);
-  bool roomFor(uint64_t bytes);
-  void reportDropped();
-  void stop() { live.store(false, std::memory_order_release); }
+  bool drops(LaneWriter &writer, uint64_t slots);
+  uint64_t putFrame(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes,
+                    uint64_t total);
+  uint64_t appendTo(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes);
+  IssuedAccess issueElsewhere(LaneWriter *writer, const Access &access);
+  void completeElsewhere(const IssuedAccess &underway, const Access &access, Completion completion,
+                         uint64_t value);
+  /// Lets the lane's thread take the short way as far as there is room.
+  void openLimit(LaneWriter &writer);
+  void stop();
 
   Header *header = nullptr;
-  uint8_t *data = nullptr;
   const capture::Table *table = nullptr;
-  uint64_t dataBytes = 0, limit = 0, head = 0, sequence = 0, dropped = 0;
-  uint64_t tailSeen = 0; ///< The collector's position when last looked at: it only grows.
-  uint32_t chunkBytes = 0, flags = 0;
   std::atomic<bool> live{false};
+  bool counterStamps = false, fences = true, dropWhenFull = false;
+  uint64_t attachment = 0; ///< Of all attachments of this process.
+  uint64_t limit = 0;
+  uint32_t chunkBytes = 0, laneCount = 0;
+  LaneWriter writers[maxLanes];
   char ringPath[4096] = {};
-  pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+  pthread_mutex_t sharedLock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+  pthread_mutex_t claimLock = PTHREAD_MUTEX_INITIALIZER;
 };
+
+/// Asks for the lines that the next records but some will be written to: the collector had them last, and a
+/// line takes as long from core to core as ten records. (The compiler's built-in does not emit this one.)
+inline void fetchAhead(const Slot *slots, uint64_t head, uint64_t mask) {
+  constexpr uint64_t aheadSlots = 48;
+  const Slot *at = &slots[(head + aheadSlots) & mask];
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*at));
+#else
+  __builtin_prefetch(at, 1);
+#endif
+}
+
+/// Everything of a slot that an issue tells, but the stamp.
+inline void fillIn(Slot &slot, const Access &access, uint8_t hints) {
+  slot.complete = 0;
+  slot.address = access.address;
+  slot.value = access.value;
+  auto put = [&slot](size_t offset, uint64_t word) {
+    __builtin_memcpy(reinterpret_cast<char *>(&slot) + offset, &word, sizeof(word));
+  };
+  put(offsetof(Slot, payloadBytes), access.sizes);
+  put(offsetof(Slot, space), access.what);
+  put(offsetof(Slot, completion), uint64_t(Completion::Pending) | uint64_t(access.origin) << 8 |
+                                      uint64_t(hints) << 16 | uint64_t(SlotState::Issued) << 32);
+}
+
+inline IssuedAccess Producer::issueInPlace(const Access &access) {
+  LaneWriter *own = writer();
+  uint64_t most = own ? own->limit.load(std::memory_order_relaxed) : 0;
+  if (!most || own->head >= most)
+      [[unlikely]] // In this order: a lane without limit may be another thread's too.
+    return issueElsewhere(own, access);
+  uint64_t head = own->head;
+  Slot &slot = own->slots[head & own->mask];
+  Lane &lane = *own->lane;
+  fetchAhead(own->slots, head, own->mask);
+  lane.busy.store(BusyStamping, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  slot.issue = counter();
+  fillIn(slot, access, CompletesInPlace);
+  own->head = ++head;
+  lane.head.store(head, publishOrder);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  lane.busy.store(BusyNot, publishOrder);
+  wakeIfWanted(*own);
+  return {own->names + head, &slot, own};
+}
+
+inline void Producer::completeInPlace(const IssuedAccess &underway, const Access &access,
+                                      Completion completion, uint64_t value) {
+  LaneWriter *own = underway.writer;
+  if (!own || own->limit.load(std::memory_order_relaxed) == 0) [[unlikely]] {
+    completeElsewhere(underway, access, completion, value);
+    return;
+  }
+  Slot &slot = *underway.slot;
+  Lane &lane = *own->lane;
+  lane.busy.store(BusyStamping, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  slot.complete = counter();
+  if (access.kind() != PacketKind::RegisterWrite)
+    slot.value = value;
+  slot.completion = uint8_t(completion);
+  slot.state.store(SlotState::Completed, publishOrder);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  lane.busy.store(BusyNot, publishOrder);
+}
 
 } // namespace tapeback::ring

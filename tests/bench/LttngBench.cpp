@@ -1,5 +1,6 @@
-// One stamped record of the ring, its collector draining it, against one LTTng-UST event of equal payload.
-// Run by LttngPeer.py, which sets up LTTng's session; prints one JSON object.
+// One record of the ring, its collector draining it, against one LTTng-UST event of equal payload: a register
+// access, which is stamped twice (when it is issued and when it comes back), and an event, which is stamped
+// once. Run by LttngPeer.py, which sets up LTTng's session; prints one JSON object.
 #include "format/Failure.h"
 #include "recorder/CaptureCompiler.h"
 #include "recorder/ring/RingConsumer.h"
@@ -42,34 +43,53 @@ int main() {
   ring::Producer producer;
   if (producer.attachMapping(file->base(), file->bytes(), nullptr) != ring::Producer::Attach::Attached)
     return 1;
-  ring::RingConsumer consumer(file->header(), file->data(), file->dataBytes(), 1 << 20);
+  ring::RingConsumer consumer(*file);
   std::atomic<bool> done{false};
   uint64_t taken = 0;
   std::thread collector([&] {
-    ring::Record record;
-    llvm::ArrayRef<uint8_t> payload;
+    ring::RingConsumer::Batch batch;
     for (;;) {
       bool last = done.load();
-      while (consumer.next(record, payload) == ring::RingConsumer::Status::Record)
-        ++taken;
+      if (last)
+        consumer.freeze();
+      for (bool more = true; more;) {
+        switch (consumer.next(batch)) {
+        case ring::RingConsumer::Status::Accesses: taken += batch.accesses.size(); break;
+        case ring::RingConsumer::Status::Record: ++taken; break;
+        case ring::RingConsumer::Status::Corrupt:
+        case ring::RingConsumer::Status::Empty: more = false;
+        }
+      }
       if (last)
         return;
       consumer.wait(250);
     }
   });
-  std::vector<double> ours, theirs;
-  for (unsigned round = 0; round < rounds; ++round) {
+  uint64_t sum = 0;
+  auto timed = [&](auto once) {
     uint64_t start = nanoseconds();
-    for (uint64_t i = 0; i < count; ++i) {
+    for (uint64_t i = 0; i < count; ++i)
+      once(i);
+    return double(nanoseconds() - start) / double(count);
+  };
+  std::vector<double> accesses, events, theirs, counter;
+  for (unsigned round = 0; round < rounds; ++round) {
+    counter.push_back(timed([&](uint64_t) { sum += ticks(); }));
+    accesses.push_back(timed([&](uint64_t i) {
+      ring::Access access =
+          ring::Access::make(PacketKind::RegisterWrite, 4 * (i % 16), i, 0, 1, 0, 4, Origin::Program);
+      ring::IssuedAccess underway = producer.issueInPlace(access);
+      producer.completeInPlace(underway, access, Completion::Done, i);
+    }));
+    events.push_back(timed([&](uint64_t i) {
       ring::Record record = {};
       record.type = ring::RecordType::Event;
       record.kind = uint8_t(PacketKind::Marker);
       record.address = 4 * (i % 16);
       record.value = i;
       producer.append(record);
-    }
-    ours.push_back(double(nanoseconds() - start) / count);
-    start = nanoseconds();
+    }));
+    uint64_t start = nanoseconds();
     lttngEmit(count);
     theirs.push_back(double(nanoseconds() - start) / count);
   }
@@ -77,9 +97,12 @@ int main() {
   consumer.wake();
   collector.join();
   producer.release();
-  if (taken != count * rounds)
+  if (taken != 2 * count * rounds)
     return 1;
-  std::printf("{\"benchmark\": \"lttng-peer\", \"record_ns\": %.1f, \"event_ns\": %.1f, \"ratio\": %.3f}\n",
-              medianOf(ours), medianOf(theirs), medianOf(ours) / medianOf(theirs));
+  double access = medianOf(accesses), event = medianOf(events), peer = medianOf(theirs);
+  std::printf(
+      "{\"benchmark\": \"lttng-peer\", \"counter_ns\": %.1f, \"access_ns\": %.1f, \"event_ns\": %.1f, "
+      "\"lttng_ns\": %.1f, \"access_ratio\": %.3f, \"event_ratio\": %.3f, \"sum\": %u}\n",
+      medianOf(counter), access, event, peer, access / peer, event / peer, unsigned(sum & 1));
   return 0;
 }

@@ -145,8 +145,7 @@ public:
   void give(ring::Record r, llvm::ArrayRef<uint8_t> payload = {}) {
     if (!r.time)
       r.time = ++now;
-    r.payloadBytes = uint32_t(payload.size());
-    r.payloadTotal = payload.size();
+    r.payloadBytes = payload.size();
     collector->accept(r, payload);
   }
   void give(ring::Record r, llvm::StringRef text) {

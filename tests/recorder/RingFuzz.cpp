@@ -1,9 +1,9 @@
 // Fuzzes the collector's side of the ring: bytes as a hostile program may leave them there, through the
 // consumer and the collector onto a tape as strict as the real writer.
 //
-// Input: byte 0 selects the mode. 0: the rest is the ring's data, the position of its head comes from two
-// bytes. Otherwise: records from the rest, with small enumerants, so that the collector's pairing is reached
-// at once.
+// Input: byte 0 selects the mode. 0: the rest is the slots of two lanes, and before them positions and what
+// else a producer has in its lanes. Otherwise: records from the rest, with small enumerants, so that the
+// collector's pairing is reached at once.
 #include "recorder/ring/RingConsumer.h"
 #include "recorder/ring/RingFile.h"
 #include "tests/recorder/Feeder.h"
@@ -45,38 +45,64 @@ void check(bool condition) {
     __builtin_trap();
 }
 
+/// A ring of two lanes whose slots are the input, published in two steps, so that some complete in between.
 void rawRing(Bytes input) {
-  constexpr uint64_t dataBytes = 64 << 10;
+  constexpr uint64_t slotCount = 256;
   // One mapping for all runs; every run writes what it reads.
-  static std::vector<uint64_t> memory((ring::headerBytes + dataBytes) / 8 + 8);
-  auto *header = new (memory.data()) ring::Header{};
-  auto *data = reinterpret_cast<uint8_t *>(memory.data()) + ring::headerBytes;
-  uint64_t head = uint64_t(input.byte() % 2) << 16;
-  head |= uint64_t(input.byte()) << 8;
-  head |= input.byte();
-  std::memset(data, 0, dataBytes);
-  llvm::ArrayRef<uint8_t> content = input.take(dataBytes);
-  std::memcpy(data, content.data(), content.size());
-  ring::RingConsumer consumer(*header, data, dataBytes, 100000);
+  static ring::Header header;
+  static ring::Lane lanes[2];
+  static ring::Slot slots[2][slotCount];
+  header.dataWanted.store(0);
+  const bool watermarks = input.byte() % 2;
+  uint64_t heads[2][2];
+  for (auto &ofLane : heads)
+    for (uint64_t &head : ofLane)
+      head = uint64_t(input.byte() % 3) * slotCount / 2 + input.byte();
+  for (unsigned i = 0; i < 2; ++i) {
+    lanes[i].head.store(0);
+    lanes[i].tail.store(0);
+    lanes[i].busy.store(input.byte() % 3);
+    lanes[i].owner.store(input.byte() % 2);
+    lanes[i].spaceWanted.store(0);
+  }
+  std::memset(static_cast<void *>(slots), 0, sizeof(slots));
+  llvm::ArrayRef<uint8_t> content = input.take(sizeof(slots));
+  std::memcpy(static_cast<void *>(slots), content.data(), content.size());
+  ring::ClockFacts clock{ring::StampSource::Monotonic, 0, 0, 0, uint64_t(1) << 32};
+  ring::RingConsumer consumer(header, {{&lanes[0], slots[0], slotCount}, {&lanes[1], slots[1], slotCount}},
+                              clock, 100000);
   Feeder feeder;
   feeder.open();
-  header->head.store(head);
-  ring::Record record;
-  llvm::ArrayRef<uint8_t> payload;
-  for (uint64_t steps = 0;; ++steps) {
-    check(steps < dataBytes);
-    ring::RingConsumer::Status status = consumer.next(record, payload);
-    if (status == ring::RingConsumer::Status::Empty)
-      break;
-    if (status == ring::RingConsumer::Status::Corrupt) {
-      feeder.collector->damaged();
-      continue;
+  auto drain = [&] {
+    ring::RingConsumer::Batch batch;
+    for (uint64_t steps = 0;; ++steps) {
+      check(steps < 64 * slotCount);
+      switch (consumer.next(batch)) {
+      case ring::RingConsumer::Status::Empty: return;
+      case ring::RingConsumer::Status::Corrupt: feeder.collector->damaged(); break;
+      case ring::RingConsumer::Status::Accesses:
+        check(!batch.accesses.empty());
+        feeder.collector->acceptAccesses(batch.accesses, batch.firstName, batch.concurrent);
+        break;
+      case ring::RingConsumer::Status::Record:
+        check(batch.payload.size() <= 100000);
+        feeder.collector->accept(batch.record, batch.payload, batch.others);
+        break;
+      }
     }
-    check(payload.size() <= 100000);
-    feeder.collector->accept(record, payload);
+  };
+  for (unsigned step = 0; step < 2; ++step) {
+    for (unsigned i = 0; i < 2; ++i)
+      lanes[i].head.store(heads[i][step]);
+    if (watermarks)
+      drain();
+    for (auto &lane : slots)
+      for (ring::Slot &slot : lane)
+        if (slot.spare & 1)
+          slot.state.store(ring::SlotState::Completed);
   }
-  consumer.release();
-  check(header->tail.load() == header->head.load());
+  consumer.freeze();
+  drain();
   llvm::Expected<TapeSummary> summary = feeder.finish();
   check(bool(summary));
   check(feeder.tape.violation.empty());
@@ -122,6 +148,25 @@ void records(Bytes input, uint8_t mode) {
       record.link = noLink; // A descriptor of a queue's entry.
     record.count = input.number();
     llvm::ArrayRef<uint8_t> payload = input.take(input.byte());
+    record.payloadBytes = payload.size();
+    if (mode & 16) { // The same as accesses that completed in place.
+      ring::SlotCopy slots[3] = {};
+      for (ring::SlotCopy &slot : slots) {
+        slot.issue = record.time;
+        slot.complete = record.mask;
+        slot.address = record.address;
+        slot.value = record.value + uint64_t(&slot - slots);
+        slot.device = record.device;
+        slot.space = record.space;
+        slot.thread = record.thread;
+        slot.kind = record.kind;
+        slot.width = record.width;
+        slot.flags = record.hints ? record.flags : uint8_t(0);
+        slot.completion = record.completion;
+        slot.origin = record.origin;
+      }
+      feeder.collector->acceptAccesses(slots, record.sequence + 100, record.type == ring::RecordType::Event);
+    }
     feeder.collector->accept(record, payload);
   }
   ProgramFate fate;

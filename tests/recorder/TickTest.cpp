@@ -82,3 +82,54 @@ TEST_CASE("ticks alone flush nothing: silence costs no blocks") {
   letPass(f, 41 * second, 43 * second);
   CHECK(f.tape.flushes == 2);
 }
+
+namespace {
+
+/// Notes what it is told.
+struct Listener : PacketObserver {
+  std::vector<uint64_t> ticks;
+  uint64_t packets = 0;
+  ObserverWishes wishes;
+  bool wants = false;
+  void deviceOpened(uint16_t, uint16_t) override {}
+  void spaceAdded(uint16_t, llvm::StringRef) override {}
+  void clockAdded(uint8_t, uint64_t) override {}
+  void packet(uint64_t, const Packet &, const PacketExtra &, llvm::ArrayRef<uint8_t>) override { ++packets; }
+  void passed(uint64_t, llvm::ArrayRef<Packet> run) override { packets += run.size(); }
+  void tick(uint64_t now) override {
+    ticks.push_back(now);
+    wants = wishes.any();
+  }
+  void ended() override {}
+  const triggers::KeyFilter *filterOf(const Packet &) override { return nullptr; }
+  uint64_t filterGeneration() const override { return 0; }
+  const ObserverWishes *takeWishes() override {
+    bool now = wants;
+    wants = false;
+    return now ? &wishes : nullptr;
+  }
+};
+
+} // namespace
+
+TEST_CASE("an observer hears how far time is known, which is never behind a call that has not come back") {
+  Listener listener;
+  CollectorOptions options;
+  options.observer = &listener;
+  Feeder f(options);
+  f.collector->seenUntil(500);
+  CHECK(listener.ticks.empty()); // Nothing to stand behind yet.
+  f.open();
+  f.collector->seenUntil(2000);
+  f.issue(PacketKind::Poll, 0, Feeder::at(0));
+  uint64_t issued = f.now;
+  f.collector->seenUntil(3000);
+  f.complete(0);
+  listener.wishes.markers = {"late"};
+  f.collector->seenUntil(4000);
+  CHECK(listener.ticks == std::vector<uint64_t>{2000, issued, 4000});
+  CHECK(f.find(PacketKind::Marker).size() == 1);
+  listener.wishes = {};
+  CHECK(bool(f.finish()));
+  CHECK(listener.packets == f.tape.packets.size());
+}

@@ -4,10 +4,10 @@
 #include <map>
 #include <random>
 
-using tapeback::Underway;
+using tapeback::UnderwayTable;
 
 TEST_CASE("operations under way are found by thread, whatever came and went in between") {
-  Underway<uint64_t> table;
+  UnderwayTable<uint64_t> table;
   std::map<uint16_t, uint64_t> model;
   std::mt19937_64 random(1);
   for (uint64_t step = 1; step <= 200'000; ++step) {

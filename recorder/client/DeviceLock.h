@@ -1,0 +1,78 @@
+// A device's lock, which costs next to nothing while one thread uses the library.
+#pragma once
+
+#include "recorder/ring/Futex.h"
+#include <atomic>
+#include <pthread.h>
+
+namespace tapeback::client {
+
+/// What every call asks of its thread. Initial-exec: one instruction where the general model makes a call; so
+/// this is small, because the room for it is when a program loads the library late.
+struct HotThread {
+  uint16_t number; ///< 1-based; 0: not given yet.
+  bool sole;       ///< It was the first, and may go in without the mutex while there is no other.
+  struct ThreadState *state;
+};
+[[gnu::visibility("hidden"),
+  gnu::tls_model("initial-exec")]] extern constinit thread_local HotThread hotThread;
+
+/// More than one thread has used the library. Never false again.
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers)
+[[gnu::visibility("hidden")]] extern constinit std::atomic<bool> manyThreads;
+
+/// Gives the calling thread its number; the second one ends the first one's privilege.
+void registerThread();
+
+/// A mutex, biased to the process's first thread. (Targets have threads of their own, so that the C library's
+/// __libc_single_threaded says nothing about the program.)
+///
+/// The first thread announces itself in `inside` and then looks at manyThreads; whoever becomes the second
+/// thread sets manyThreads, makes all threads of the process pass a barrier (membarrier, registerThread()),
+/// takes the mutex and waits until `inside` is 0. By that barrier either the first thread's announcement is
+/// seen, or it sees that it is not alone, and takes the mutex. Where there is no such barrier nobody is
+/// privileged.
+class DeviceLock {
+public:
+  void lock() {
+    if (!enter())
+      lockMutex();
+  }
+  /// Takes the lock if that costs nothing. Then leave() gives it back.
+  bool enter() {
+    if (!hotThread.sole) [[unlikely]]
+      return false;
+    inside.store(1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!manyThreads.load(std::memory_order_relaxed)) [[likely]]
+      return true;
+    leave();
+    return false;
+  }
+  void leave() {
+    inside.store(0, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (manyThreads.load(std::memory_order_relaxed)) [[unlikely]]
+      ring::futexWakeAll(inside);
+  }
+  void unlock() {
+    if (hotThread.sole && inside.load(std::memory_order_relaxed)) [[likely]]
+      leave();
+    else
+      pthread_mutex_unlock(&mutex);
+  }
+
+private:
+  [[gnu::cold, gnu::noinline]] void lockMutex() {
+    if (!hotThread.number)
+      registerThread();
+    pthread_mutex_lock(&mutex);
+    while (inside.load(std::memory_order_acquire))
+      ring::futexWait(inside, 1, 100);
+  }
+
+  std::atomic<uint32_t> inside{0};
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+};
+
+} // namespace tapeback::client
