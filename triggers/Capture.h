@@ -38,8 +38,7 @@ struct CaptureExtent {
 class PostWalk {
 public:
   /// Behind packet `point`, fired at `time`.
-  PostWalk(uint64_t point, uint64_t time, CaptureAmount amount)
-      : point(point), time(time), amount(amount), edge(point) {}
+  PostWalk(uint64_t point, uint64_t time, CaptureAmount amount) : time(time), amount(amount), edge(point) {}
 
   /// True when no further packet can be part of it.
   bool complete() const { return done || (amount.unit == CaptureUnit::Packets && taken == amount.amount); }
@@ -54,7 +53,7 @@ public:
   uint64_t count() const { return taken; } ///< Kept packets behind the point.
 
 private:
-  uint64_t point, time;
+  uint64_t time;
   CaptureAmount amount;
   uint64_t edge, taken = 0, used = 0, windows = 0;
   bool done = false;
