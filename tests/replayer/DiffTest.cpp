@@ -317,8 +317,8 @@ TEST_CASE("diff: memory that lies elsewhere is compared by what addresses point 
   auto wrong = [](ToyProgram &program) {
     std::vector<uint8_t> list(32);
     for (unsigned i = 0; i < 8; ++i)
-      list[8 + i] = uint8_t((0x7654'3000 + 0x48) >> (8 * i));
-    program.store(0x7654'3000 + 1024, list);
+      list[8 + i] = uint8_t((elsewhere + 0x48) >> (8 * i));
+    program.store(elsewhere + 1024, list);
   };
   checkOnly(compareTapes(*sampleRun(pointers(toyMemory)), *sampleRun(wrong, elsewhere)), DiffKind::Input);
 }
