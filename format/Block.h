@@ -22,6 +22,9 @@ public:
   /// The same of the first `bytes` of `raw`, but a large block may still be on its way, and its error come
   /// with the next call. `raw` then has other memory. For what means nothing without a later block.
   llvm::Error writeBehind(BlockHeader header, WordBuffer &raw, size_t bytes);
+  /// How large a block of contents had better be. lz4 is fastest up to 64 KiB: its table is half the size
+  /// then, and matches lie in the nearest cache. What it makes nothing of is written in larger pieces.
+  size_t likedContentBytes() const { return lastWasNoise ? 256u << 10 : 64u << 10; }
   /// Waits until all blocks are the kernel's.
   llvm::Error settle() { return out.wait(); }
   /// The tail, and out under the final name.

@@ -17,8 +17,8 @@ namespace tapeback {
 
 namespace {
 
-// Small contents are gathered up to the first, large ones cut into pieces of the second. Larger blocks are
-// packed more slowly: their matches no longer lie in the nearest caches.
+// Contents up to the first share blocks, which are closed when they are as large as the block writer likes
+// them; larger ones are cut into pieces of the second.
 constexpr size_t blobBlockBytes = 256u << 10;
 constexpr size_t blobPieceBytes = 512u << 10;
 
@@ -281,7 +281,7 @@ llvm::Expected<BlobId> Writer::blob(llvm::ArrayRef<uint8_t> content) {
     if (llvm::Error error = stick(writeLargeBlob(id, content)))
       return error;
   } else {
-    if (contents.contentBytes() + content.size() > blobBlockBytes)
+    if (contents.contentBytes() + content.size() > blocks.likedContentBytes())
       if (llvm::Error error = stick(writeBlobs()))
         return error;
     index.blobs.push_back({id, 0, content.size(), static_cast<uint32_t>(contents.pieceCount())});
