@@ -6,6 +6,7 @@
 #include "format/Index.h"
 #include "format/PacketCodec.h"
 #include "format/RecoverScan.h"
+#include "format/RecoverTail.h"
 #include "format/TapeFile.h"
 #include "format/TapeReader.h"
 #include "format/TapeWriter.h"
@@ -70,6 +71,9 @@ private:
   llvm::Error lose(uint64_t count, LossCause cause, uint64_t time);
   llvm::Error take();
   llvm::Error takeTables();
+  llvm::Error addDevice(const DeviceRecord &device);
+  llvm::Error addSpace(const std::string &name);
+  llvm::Error addClock(const TapeClock &clock);
   llvm::Error fillTables(size_t devices, size_t spaces, size_t clocks);
   llvm::Error takePackets();
   llvm::Error takePacket(Packet packet, PacketExtra extra);
@@ -79,6 +83,8 @@ private:
   llvm::Error takeTrigger();
   llvm::Error takeOutcome();
   void dropOpenBlob();
+  void addTail(const RecoverTail::Result &result);
+  llvm::Error mendEnd();
   llvm::Error finish();
   /// The content of a block whose hash holds is not what it should be: lost like any other, but the error of
   /// a writer is ours.
@@ -156,6 +162,8 @@ llvm::Error Recovery::createWriter(llvm::StringRef out) {
   Manifest manifest;
   if (llvm::Error error = readEnd(manifest))
     return error;
+  if (options.tail)
+    options.tail->tookManifest(manifest);
   WriterOptions writing;
   writing.maxWindowPackets = ~uint64_t(0); // Windows are as they were.
   writing.partialPath = partialOf(out);
@@ -217,6 +225,22 @@ llvm::Error Recovery::handleGap(const BlockHeader &header) {
   return lose(lost, LossCause::Damage, report.packetsKept != 0 ? lastTime : header.firstTime);
 }
 
+llvm::Error Recovery::addDevice(const DeviceRecord &device) {
+  if (options.tail)
+    options.tail->tookDevice(device);
+  return writer->addDevice(device).takeError();
+}
+llvm::Error Recovery::addSpace(const std::string &name) {
+  if (options.tail)
+    options.tail->tookSpace(name);
+  return writer->addSpace(name).takeError();
+}
+llvm::Error Recovery::addClock(const TapeClock &clock) {
+  if (options.tail)
+    options.tail->tookClock(clock);
+  return writer->addClock(clock).takeError();
+}
+
 llvm::Error Recovery::fillTables(size_t wantedDevices, size_t wantedSpaces, size_t wantedClocks) {
   if (wantedDevices > devices || wantedSpaces > spaces || wantedClocks > clocks)
     note(
@@ -224,14 +248,14 @@ llvm::Error Recovery::fillTables(size_t wantedDevices, size_t wantedSpaces, size
   while (devices < wantedDevices) {
     DeviceRecord device;
     device.alias = "lost-" + std::to_string(devices++);
-    if (llvm::Error error = writer->addDevice(device).takeError())
+    if (llvm::Error error = addDevice(device))
       return error;
   }
   while (spaces < wantedSpaces)
-    if (llvm::Error error = writer->addSpace("lost-" + std::to_string(spaces++)).takeError())
+    if (llvm::Error error = addSpace("lost-" + std::to_string(spaces++)))
       return error;
   while (clocks < wantedClocks)
-    if (llvm::Error error = writer->addClock({"lost-" + std::to_string(clocks++), 1'000'000'000}).takeError())
+    if (llvm::Error error = addClock({"lost-" + std::to_string(clocks++), 1'000'000'000}))
       return error;
   return llvm::Error::success();
 }
@@ -248,20 +272,23 @@ llvm::Error Recovery::takeTables() {
     return error;
   // Rows below what is there already could only come from a forged block: the names stay.
   for (size_t i = devices - rows->firstDevice; i < rows->devices.size(); ++i, ++devices)
-    if (llvm::Error error = writer->addDevice(rows->devices[i]).takeError())
+    if (llvm::Error error = addDevice(rows->devices[i]))
       return error;
   for (size_t i = spaces - rows->firstSpace; i < rows->spaces.size(); ++i, ++spaces)
-    if (llvm::Error error = writer->addSpace(rows->spaces[i]).takeError())
+    if (llvm::Error error = addSpace(rows->spaces[i]))
       return error;
   for (size_t i = clocks - rows->firstClock; i < rows->clocks.size(); ++i, ++clocks)
-    if (llvm::Error error = writer->addClock(rows->clocks[i]).takeError())
+    if (llvm::Error error = addClock(rows->clocks[i]))
       return error;
   return llvm::Error::success();
 }
 
 llvm::Error Recovery::takePacket(Packet packet, PacketExtra extra) {
-  if (packet.extra == 0)
+  if (packet.extra == 0) {
+    if (options.tail)
+      options.tail->took(packet, extra);
     return writer->append(packet);
+  }
   if (extra.payload && !writer->hasBlob(extra.payload)) {
     extra.payload = BlobId();
     packet.flags |= NotCaptured;
@@ -269,6 +296,8 @@ llvm::Error Recovery::takePacket(Packet packet, PacketExtra extra) {
   }
   if (linksToPacket(packet.kind) && extra.link != noLink)
     extra.link = renumbering.find(extra.link).value_or(noLink);
+  if (options.tail)
+    options.tail->took(packet, extra);
   return writer->append(packet, extra);
 }
 
@@ -437,13 +466,7 @@ llvm::Error Recovery::finish() {
   if (largeOpen)
     dropOpenBlob();
   if (!outcomeSeen && !endSeen) {
-    // Whatever the writer still held is gone, and nobody counted it.
-    report.unknownLoss = true;
-    note("the tape had no end: what was not yet written when its writer stopped is lost");
-    const bool onlyTheEnd = scan.damages.empty() || (scan.damages.size() == 1 && !scan.reordered &&
-                                                     scan.damages[0].to == source.input().size());
-    if (llvm::Error error =
-            lose(unknownCount, onlyTheEnd ? LossCause::CollectorGone : LossCause::Damage, lastTime))
+    if (llvm::Error error = mendEnd())
       return error;
   }
   if (!outcomeSeen) {
@@ -457,6 +480,46 @@ llvm::Error Recovery::finish() {
     return summary.takeError();
   report.windowsKept = summary->windows;
   report.indexRebuilt = true;
+  return llvm::Error::success();
+}
+
+void Recovery::addTail(const RecoverTail::Result &result) {
+  report.packetsAdded += result.packets;
+  if (result.lost == unknownCount)
+    report.unknownLoss = true;
+  else
+    report.packetsLost += result.lost;
+  for (const std::string &text : result.notes)
+    note(text);
+}
+
+/// The end is missing: who knows more of it than the file?
+llvm::Error Recovery::mendEnd() {
+  // A block that was being written when the end came is not damage: it was not on the tape yet.
+  const bool onlyTheEnd = scan.damages.empty() || (scan.damages.size() == 1 && !scan.reordered &&
+                                                   scan.damages[0].to == source.input().size());
+  bool whole = false;
+  if (options.tail) {
+    llvm::Expected<RecoverTail::Result> result = options.tail->append(*writer);
+    if (!result)
+      return result.takeError();
+    addTail(*result);
+    whole = result->whole && onlyTheEnd;
+  }
+  if (!whole) {
+    // Whatever the writer still held is gone, and nobody counted it.
+    report.unknownLoss = true;
+    note("the tape had no end: what was not yet written when its writer stopped is lost");
+    if (llvm::Error error =
+            lose(unknownCount, onlyTheEnd ? LossCause::CollectorGone : LossCause::Damage, lastTime))
+      return error;
+  }
+  if (!options.tail)
+    return llvm::Error::success();
+  llvm::Expected<RecoverTail::Result> pending = options.tail->appendPending(*writer);
+  if (!pending)
+    return pending.takeError();
+  addTail(*pending);
   return llvm::Error::success();
 }
 

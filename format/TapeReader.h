@@ -10,6 +10,8 @@
 
 namespace tapeback {
 
+class RecoverTail;
+
 struct ReaderOptions {
   bool verifyHashes = true; ///< Check each block's hash when it is read.
   uint64_t maxBlockRawBytes = 64u << 20;
@@ -83,7 +85,8 @@ llvm::Expected<VerifyReport> verifyTape(llvm::StringRef path, const TapeProgress
 struct RecoverReport {
   uint64_t blocksGood = 0, blocksLost = 0;
   uint64_t packetsKept = 0, windowsKept = 0;
-  uint64_t packetsLost = 0; ///< Where countable (gaps in block ordinals); see unknownLoss.
+  uint64_t packetsAdded = 0; ///< Those that RecoverTail knew of.
+  uint64_t packetsLost = 0;  ///< Where countable (gaps in block ordinals); see unknownLoss.
   uint64_t windowsLost = 0;
   bool unknownLoss = false;  ///< Something was lost that cannot be counted.
   uint64_t payloadsLost = 0; ///< Packets kept, but their content is gone: they are flagged NotCaptured.
@@ -95,6 +98,7 @@ struct RecoverReport {
 struct RecoverOptions {
   bool syncOnFinish = true; ///< As WriterOptions::syncOnFinish.
   TapeProgress progress = {};
+  RecoverTail *tail = nullptr; ///< RecoverTail.h; null: nobody knows more.
 };
 llvm::Expected<RecoverReport> recoverTape(llvm::StringRef in, llvm::StringRef out,
                                           RecoverOptions options = {});

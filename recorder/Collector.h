@@ -79,6 +79,9 @@ public:
   void givenUp(uint64_t count);
   /// Call when the ring was empty, and at least as often as flushIntervalNs; `now` is the records' clock.
   void idle(uint64_t now);
+  /// Everything that was accepted so far, but what is under way, is in the tape's file afterwards. False if
+  /// it is not (held for the start condition, or a write failure).
+  bool flush(uint64_t now);
   /// All that was issued until `now` was given to this, except what is under way: the observer hears of it.
   void seenUntil(uint64_t now);
   /// The program has ended and the ring is empty: writes what is pending and finishes the tape.

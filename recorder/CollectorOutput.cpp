@@ -326,11 +326,16 @@ void Collector::idle(uint64_t now) {
     tick(now);
   if (now - lastFlush < options.flushIntervalNs)
     return;
+  flush(now);
+}
+
+bool Collector::flush(uint64_t now) {
   lastFlush = now;
-  if (facts.writeFailure || writer.packetCount() == flushedPackets)
-    return;
-  wrote(writer.flush());
-  flushedPackets = writer.packetCount();
+  if (!facts.writeFailure && writer.packetCount() != flushedPackets) {
+    wrote(writer.flush());
+    flushedPackets = writer.packetCount();
+  }
+  return !facts.writeFailure && held.empty();
 }
 
 OraclePlace Collector::placeOf(const Device &device) const {

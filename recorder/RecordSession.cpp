@@ -4,6 +4,7 @@
 #include "hal/TargetUri.h"
 #include "recorder/Facts.h"
 #include "recorder/Program.h"
+#include "recorder/durable/RingNote.h"
 #include "recorder/ring/RingConsumer.h"
 #include "recorder/ring/RingFile.h"
 #include "recorder/ring/RingProducer.h"
@@ -12,6 +13,7 @@
 #include "llvm/Support/Path.h"
 #include <atomic>
 #include <csignal>
+#include <sys/random.h>
 
 using namespace llvm;
 
@@ -99,11 +101,14 @@ private:
   Error parseConditions();
   Error prepareLive();
   Error openOutput();
+  Error makeRecoverable();
   std::vector<std::string> environment() const;
   void drain();
   bool takeBatch();
   void takeAll();
   void between(uint64_t &lastLook);
+  void bringUp(uint64_t now);
+  void opened();
   void finish();
 
   const RecordOptions &options;
@@ -118,6 +123,10 @@ private:
   std::unique_ptr<ring::RingConsumer> consumer;
   ring::RingConsumer::Batch batch;
   std::atomic<ring::RingConsumer *> wakeable{nullptr};
+  std::unique_ptr<DurableFile> durableLog; ///< Null: nothing is logged.
+  std::string logId;
+  RingNote note;
+  uint64_t lastWritten = 0;       ///< When bringUp() was last.
   std::atomic<uint64_t> ended{0}; ///< When the program did.
   std::unique_ptr<Program> program;
 };
@@ -167,7 +176,17 @@ Error Session::openOutput() {
   manifest.facts["stamps"] =
       (file->clock().source == ring::StampSource::Counter ? "counter: " : "monotonic clock: ") +
       file->clockReason();
-  if (!live || !live->flight()) {
+  bool flies = live && live->flight();
+  if (options.durable != DurableMode::Off) {
+    if (flies)
+      return failUsage("bad-option", "--durable needs a tape that is written all the time", "--flight",
+                       "leave out one of the two");
+    std::array<uint8_t, 16> random;
+    if (getrandom(random.data(), random.size(), 0) != ssize_t(random.size()))
+      return failSystem("durable-failed", "the system has no random numbers");
+    manifest.facts[durable::manifestKey] = logId = llvm::toHex(ArrayRef<uint8_t>(random), /*LowerCase=*/true);
+  }
+  if (!flies) {
     Expected<std::unique_ptr<TapeWriter>> created = TapeWriter::create(options.output, manifest);
     if (!created)
       return created.takeError();
@@ -179,6 +198,31 @@ Error Session::openOutput() {
   collecting.observer = live->observer();
   if (live->flight())
     collecting.keyframeInterval = 0; // The history sees to its own.
+  return Error::success();
+}
+
+/// What `recover` needs if we are killed: from the first moment there is a tape, the ring says which, and
+/// accesses that may take the host down are logged beside it.
+Error Session::makeRecoverable() {
+  for (const ring::KeptRing &kept : ring::keptRings())
+    result.warnings.push_back("a killed recording left a ring in shared memory (" + kept.path +
+                              ") that its tape needs: `tapeback recover " + kept.partial +
+                              " -o FILE`, then remove that tape");
+  if (Error error = writer->flush())
+    return error;
+  std::string partial = options.output + ".partial";
+  file->nameTape(partial);
+  note = RingNote::of(devices);
+  note.write(file->path());
+  if (options.durable == DurableMode::Off)
+    return Error::success();
+  std::vector<DurableSource> logged;
+  for (const CollectorDevice &device : devices)
+    logged.push_back({device.alias, device.description ? &*device.description : nullptr});
+  Expected<std::unique_ptr<DurableFile>> log = DurableFile::create(partial, options.durable, logged, logId);
+  if (!log)
+    return log.takeError();
+  durableLog = std::move(*log);
   return Error::success();
 }
 
@@ -203,8 +247,15 @@ Error Session::prepare() {
   file = std::move(*made);
   if (Error error = openOutput())
     return error;
+  if (writer)
+    if (Error error = makeRecoverable()) {
+      writer->discard();
+      return error;
+    }
   collector = std::make_unique<Collector>(*output, devices, collecting);
   consumer = std::make_unique<ring::RingConsumer>(*file);
+  if (writer)
+    consumer->holdUntilWritten();
   wakeable.store(consumer.get());
   return Error::success();
 }
@@ -214,6 +265,8 @@ Error Session::prepare() {
 std::vector<std::string> Session::environment() const {
   std::vector<std::string> variables = targetVariables(options.targets);
   variables.push_back(std::string(ring::environmentName) + "=" + file->path());
+  if (durableLog)
+    variables.push_back(std::string(durable::environmentName) + "=" + durableLog->path());
   variables.insert(variables.end(), options.environment.begin(), options.environment.end());
   if (!options.preload.empty()) {
     // In front of what the user preloads himself.
@@ -251,8 +304,9 @@ void Session::between(uint64_t &lastLook) {
   if (now - lastLook < 100'000'000)
     return;
   lastLook = now;
-  consumer->resync();
   collector->idle(now);
+  if (now - lastWritten >= collecting.flushIntervalNs)
+    bringUp(now);
   if (!options.progress)
     return;
   const CollectorReport &report = collector->report();
@@ -271,14 +325,38 @@ bool Session::takeBatch() {
     return true;
   case ring::RingConsumer::Status::Record:
     collector->accept(batch.record, batch.payload, batch.others);
+    if (batch.record.type == ring::RecordType::DeviceOpen)
+      opened();
     return true;
   }
   return false;
 }
 
+/// What was taken out of the ring is in the tape's file, and the ring says so: a recovery goes on from there.
+/// After a failure to write nothing is waited for any more.
+void Session::bringUp(uint64_t now) {
+  lastWritten = now;
+  collector->flush(now);
+  const CollectorReport &report = collector->report();
+  consumer->markWritten(report.stopped   ? ring::RingPhase::After
+                        : report.started ? ring::RingPhase::Recording
+                                         : ring::RingPhase::Before);
+}
+
+/// Who recovers the ring needs to know what the program calls its devices' spaces.
+void Session::opened() {
+  uint64_t now = ring::Producer::now();
+  collector->flush(now);
+  note.opened(batch.record.device, batch.payload);
+  note.write(file->path());
+  bringUp(now);
+}
+
 void Session::takeAll() {
   uint64_t lastLook = ring::Producer::now();
   for (unsigned count = 1; takeBatch(); ++count) {
+    if (consumer->wantsWritten())
+      bringUp(ring::Producer::now());
     if (count % 256)
       continue;
     between(lastLook);
@@ -321,6 +399,10 @@ void Session::finish() {
   result.bytes = output->bytesWritten();
   if (live)
     result.live = live->finish(result.outcome);
+  if (durableLog)
+    result.durable = durableLog->cost();
+  if (durableLog && !summary)
+    durableLog->keep();
   if (summary)
     result.summary = *summary;
   else {

@@ -4,6 +4,7 @@
 #include "format/Records.h"
 #include "recorder/CaptureCompiler.h"
 #include "recorder/Collector.h"
+#include "recorder/durable/DurableFile.h"
 #include "recorder/flight/LiveRecording.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
@@ -40,7 +41,8 @@ struct RecordOptions {
   uint64_t keyframeInterval = 65536;
   uint64_t tickNs = 1'000'000'000; ///< A Tick when so long no packet came; 0: never.
   EvidenceOptions evidence;
-  LiveOptions live;          ///< Triggers, captures, flight mode.
+  LiveOptions live; ///< Triggers, captures, flight mode.
+  DurableMode durable = DurableMode::Off;
   bool dropWhenFull = false; ///< Do not hold the program up when the ring is full; count what is lost.
   std::string
       preload; ///< A library to put in front of the C library in the program (PreloadTargets.h); empty: none.
@@ -55,14 +57,16 @@ struct RecordResult {
   Outcome outcome;
   CollectorReport report;
   uint64_t bytes = 0;
-  uint64_t programNs = 0; ///< From starting the program to its end.
+  std::optional<durable::Cost> durable; ///< If accesses were logged.
+  uint64_t programNs = 0;               ///< From starting the program to its end.
   std::vector<std::string> warnings;
   std::optional<LiveResult> live; ///< If triggers, captures or flight mode were asked for.
   bool leftRunning =
       false;           ///< A process that used the device outlived the program: what it does is not recorded.
   std::string partial; ///< Where the unfinished tape is, if it could not be finished.
   bool whole() const {
-    return report.whole() && !leftRunning && partial.empty() && (!live || live->failure.empty());
+    return report.whole() && !leftRunning && partial.empty() && (!live || live->failure.empty()) &&
+           (!durable || (!durable->failures && !durable->unlogged));
   }
 };
 

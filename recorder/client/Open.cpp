@@ -1,5 +1,6 @@
 // tb_open, tb_close, tb_reset, and what a process can ask about itself.
 #include "recorder/client/Device.h"
+#include "recorder/client/DurableLog.h"
 #include "recorder/client/Evidence.h"
 #include <cctype>
 #include <cstdio>
@@ -219,6 +220,7 @@ static int openTarget(tb_device *device, const char *uri) {
   if (code == TB_OK && !device->follower.attach(table, described, *device))
     code = fail(TB_E_NO_MEMORY, "out of memory");
   if (code == TB_OK) {
+    durableOpened(device);
     recordOpen(device, backend);
     if (device->capabilities & TAPEBACK_BACKEND_CAP_RESET)
       code = resetOpen(device, Origin::Recorder);

@@ -1,5 +1,6 @@
 // Register accesses, polls, counters.
 #include "recorder/client/Device.h"
+#include "recorder/client/DurableLog.h"
 #include "recorder/client/Evidence.h"
 #include "recorder/client/Gaps.h"
 #include <cstdlib>
@@ -111,11 +112,14 @@ template <PacketKind kind, uint32_t width>
     int status = device->backend->read(device->target, uint32_t(space), offset, width, value, &failure);
     return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
   }
+  DurableAccess durable;
+  durableBefore(durable, device, PacketKind::RegisterRead, uint32_t(space), offset, width, 0);
   ring::Access access = accessOf(device, PacketKind::RegisterRead, space, offset, width, 0);
   ring::IssuedAccess underway;
   if (recordingNow())
     underway = current.producer.issueInPlace(access);
   int status = device->backend->read(device->target, uint32_t(space), offset, width, value, &failure);
+  durableAfter(durable, status, *value);
   if (status != TAPEBACK_BACKEND_OK) {
     current.producer.completeInPlace(underway, access, Completion::Failed, 0);
     return operationFailed(device, underway.name, status, failure);
@@ -180,6 +184,8 @@ int tb_read64(tb_device *device, const char *space, uint64_t offset, uint64_t *v
     int status = device->backend->write(device->target, uint32_t(space), offset, width, value, &failure);
     return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
   }
+  DurableAccess durable;
+  durableBefore(durable, device, PacketKind::RegisterWrite, uint32_t(space), offset, width, value);
   ring::Access access = accessOf(device, PacketKind::RegisterWrite, space, offset, width, value);
   ring::IssuedAccess underway;
   if (device->follower.followsWrites()) {
@@ -192,6 +198,7 @@ int tb_read64(tb_device *device, const char *space, uint64_t offset, uint64_t *v
     underway = current.producer.issueInPlace(access);
   }
   int status = device->backend->write(device->target, uint32_t(space), offset, width, value, &failure);
+  durableAfter(durable, status, value);
   current.producer.completeInPlace(
       underway, access, status == TAPEBACK_BACKEND_OK ? Completion::Done : Completion::Failed, value);
   if (status != TAPEBACK_BACKEND_OK)
@@ -246,6 +253,11 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
   operation.record.mask = mask;
   operation.record.expected = expected;
   operation.record.deadline = deadline;
+  DurableAccess durable;
+  durable.entry.mask = mask;
+  durable.entry.expected = expected;
+  durable.entry.deadline = deadline;
+  durableBefore(durable, device, PacketKind::Poll, uint32_t(space), offset, width, 0);
   operation.issue();
   const tapeback_backend *backend = startedSession().backend;
   Pace pace(device, deadline);
@@ -266,10 +278,16 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
         code = usable(device);
         if (code == TB_OK)
           continue;
+        durableAfter(durable, Completion::Failed, last);
         operation.complete(Completion::Failed, last, count);
         break;
       }
     }
+    durableAfter(durable,
+                 status != TAPEBACK_BACKEND_OK ? Completion::Failed
+                 : holds                       ? Completion::Done
+                                               : Completion::TimedOut,
+                 last);
     ring::Producer::Group group(startedSession().producer);
     if (status != TAPEBACK_BACKEND_OK) {
       operation.record.count = count;

@@ -1,4 +1,5 @@
 #include "recorder/client/Session.h"
+#include "recorder/client/DurableLog.h"
 #include "recorder/client/Array.h"
 #include "recorder/client/Device.h"
 #include "recorder/client/Gaps.h"
@@ -105,7 +106,11 @@ static void start() {
     return;
   theSession.ringNamed = true;
   switch (theSession.producer.attach(path)) {
-  case ring::Producer::Attach::Attached: return;
+  case ring::Producer::Attach::Attached:
+    attachDurableLog(theSession.ringError, sizeof(theSession.ringError));
+    if (theSession.ringError[0])
+      theSession.ringStatus = TB_E_USAGE;
+    return;
   case ring::Producer::Attach::Busy:
     theSession.ringStatus = TB_E_USAGE;
     snprintf(theSession.ringError, sizeof(theSession.ringError),

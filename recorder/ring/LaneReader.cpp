@@ -16,13 +16,35 @@ void LaneReader::publish(uint64_t newHead) {
   published = newHead;
 }
 
-void LaneReader::release() {
-  if (released == position)
+void LaneReader::releaseTo(uint64_t to) {
+  if (released == to)
     return;
-  released = position;
-  lane.tail.store(position, std::memory_order_seq_cst);
+  released = to;
+  lane.tail.store(to, std::memory_order_seq_cst);
   if (lane.spaceWanted.load(std::memory_order_seq_cst) && lane.spaceWanted.exchange(0))
     futexWakeAll(lane.spaceWanted);
+}
+
+/// An operation that is under way is not on the tape: a recovery needs its Issue. One that stays away for
+/// long does not hold up the others: its completion alone is then worth a loss.
+void LaneReader::markWritten() {
+  uint64_t to = position;
+  std::erase_if(open, [&](const auto &entry) { return position - entry.second > slotCount / 8; });
+  for (const auto &[thread, from] : open)
+    to = std::min(to, from);
+  writtenTo = std::max(writtenTo, to);
+  lane.written.store(writtenTo, std::memory_order_release);
+  release();
+}
+
+void LaneReader::issued(uint16_t thread) {
+  cameBack(thread);
+  if (open.size() < 1024)
+    open.emplace_back(thread, position);
+}
+
+void LaneReader::cameBack(uint16_t thread) {
+  std::erase_if(open, [&](const auto &entry) { return entry.first == thread; });
 }
 
 bool LaneReader::completedInPlace() const {
@@ -43,7 +65,11 @@ void LaneReader::damaged() {
   head = Head();
   head.what = Next::Corrupt;
   head.time = latest;
-  release();
+  // Nobody is helped by meeting this once more.
+  open.clear();
+  writtenTo = position;
+  lane.written.store(position, std::memory_order_release);
+  releaseTo(position);
 }
 
 /// Copies slots from `from` on. The last published one may be about to complete: of that only what does not
@@ -163,8 +189,10 @@ bool LaneReader::takeChunk(const SlotCopy &slot) {
     budget.used += slot.payloadBytes;
   }
   position += slot.slots;
-  if (wantsRelease()) // A payload may be larger than the lane: make room while it comes in.
-    release();
+  // A payload may be larger than the lane: make room while it comes in. A recovery sees by this that what it
+  // would begin at is gone.
+  if (position - released >= slotCount / 16)
+    releaseTo(position);
   return true;
 }
 
@@ -241,6 +269,7 @@ bool LaneReader::takeRecord(Record &record, std::vector<uint8_t> &payload, const
   }
   if (slot.type == RecordType::Complete) {
     record.sequence = record.link;
+    cameBack(slot.thread);
     record.time = clock.toNs(slot.complete);
     latestComplete = std::max(latestComplete, slot.complete);
   } else {
@@ -264,6 +293,8 @@ bool LaneReader::takeRecord(Record &record, std::vector<uint8_t> &payload, const
   dropParts();
   record.payloadBytes = payload.size();
   given = slot.type == RecordType::Issue && (slot.hints & CompletesInPlace);
+  if (slot.type == RecordType::Issue && !given)
+    issued(slot.thread);
   givenSlots = slot.slots;
   if (!given)
     position += slot.slots;

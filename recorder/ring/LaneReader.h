@@ -4,6 +4,8 @@
 #include "recorder/ring/SlotCopy.h"
 #include "recorder/ring/StampClock.h"
 #include "llvm/ADT/ArrayRef.h"
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace tapeback::ring {
@@ -47,9 +49,18 @@ public:
   /// Only if Corrupt is next.
   void takeCorrupt() { head = Head(); }
 
+  /// From now on space is given back only when what was in it is written (markWritten()).
+  void holdUntilWritten() { holds = true; }
+  /// Everything that was taken is in the tape's file.
+  void markWritten();
+  /// So much was taken and is not known to be written.
+  bool wantsWritten() const { return holds && position - writtenTo >= slotCount / 4; }
+  /// Begins there, in a ring that was left behind.
+  void startAt(uint64_t from) { position = published = released = writtenTo = from; }
+
   /// Gives the space of what was taken back to the producer.
-  void release();
-  bool wantsRelease() const { return position - released >= slotCount / 16; }
+  void release() { releaseTo(holds ? std::max(released, writtenTo) : position); }
+  bool wantsRelease() const { return !holds && position - released >= slotCount / 16; }
   uint64_t at() const { return position; }
   /// An operation was given out as issued, and its slot still is all that there is.
   bool waitsInPlace() const { return given; }
@@ -63,6 +74,9 @@ public:
 private:
   static constexpr size_t maxCopied = 256;
 
+  void releaseTo(uint64_t to);
+  void issued(uint16_t thread);
+  void cameBack(uint16_t thread);
   void findNext();
   bool findFrame();
   void damaged();
@@ -82,7 +96,11 @@ private:
   uint64_t maxPayload;
   PartsBudget &budget;
 
-  uint64_t position = 0, published = 0, released = 0;
+  uint64_t position = 0, published = 0, released = 0, writtenTo = 0;
+  bool holds = false;
+  /// Operations with a Complete frame to come, and where their Issue is: one a thread. A lane has one thread,
+  /// the shared one some.
+  std::vector<std::pair<uint16_t, uint64_t>> open;
   Head head;
   bool given = false; ///< The slot at `position` was given out as issued, and completes in place.
   uint16_t givenSlots = 0;

@@ -46,7 +46,43 @@ RingConsumer::RingConsumer(const RingFile &file)
     : RingConsumer(file.header(), lanesOf(file), file.clock(),
                    std::min(file.captureLimit(), maxCaptureLimit)) {}
 
+std::unique_ptr<RingConsumer> RingConsumer::ofLeftBehind(const RingFile &file, bool &torn) {
+  auto consumer = std::make_unique<RingConsumer>(file);
+  const Header &header = file.header();
+  uint32_t which = header.clockNow.load(std::memory_order_acquire) & 1;
+  if (header.segments[which].current.multiplier)
+    consumer->clock = StampClock(file.clock().source, header.segments[which]);
+  torn = false;
+  for (auto &source : consumer->sources) {
+    uint64_t head = source->lane.head.load(std::memory_order_acquire), tail = source->lane.tail.load(),
+             written = source->lane.written.load(std::memory_order_acquire);
+    // Behind `tail` the producer may have been at work.
+    bool gone = written < tail || written > head;
+    torn |= gone;
+    source->reader.startAt(gone ? tail : written);
+  }
+  consumer->freeze();
+  return consumer;
+}
+
 RingConsumer::~RingConsumer() = default;
+
+void RingConsumer::holdUntilWritten() {
+  for (auto &source : sources)
+    source->reader.holdUntilWritten();
+}
+
+void RingConsumer::markWritten(RingPhase phase) {
+  behind = false;
+  header.phase.store(phase, std::memory_order_relaxed);
+  for (Source *source : used)
+    source->reader.markWritten();
+  // Behind that: a recovery needs the clock as it was for what is not written, and as it is.
+  clock.resync();
+  uint32_t next = (header.clockNow.load(std::memory_order_relaxed) & 1) ^ 1;
+  header.segments[next] = clock.segments();
+  header.clockNow.store(next, std::memory_order_release);
+}
 
 /// While one thread only has a lane, all that it has published is older than what any other thread can still
 /// publish: that one takes its first stamp behind its claim, and the claim would have been seen. The lane's
@@ -148,6 +184,7 @@ RingConsumer::Status RingConsumer::give(Source &source, Batch &batch) {
   ++taken;
   if (reader.wantsRelease())
     reader.release();
+  behind |= reader.wantsWritten();
   LaneReader::Head head = reader.look();
   if (head.what == LaneReader::Next::Corrupt) {
     reader.takeCorrupt();

@@ -28,6 +28,8 @@ public:
   RingConsumer(Header &header, llvm::ArrayRef<LaneView> lanes, const ClockFacts &clock,
                uint64_t captureLimit);
   explicit RingConsumer(const RingFile &file);
+  /// A ring that was left behind: what is not in its tape's file. `torn`: some of that is gone.
+  static std::unique_ptr<RingConsumer> ofLeftBehind(const RingFile &file, bool &torn);
   ~RingConsumer();
 
   /// Accesses: register accesses of one lane that came back, one behind the other. Record: anything else.
@@ -45,6 +47,14 @@ public:
   Status next(Batch &batch);
   /// Gives the space of what was taken out back to the producer. next() does so by itself now and then.
   void release();
+
+  /// From now on space is given back only when what was in it is said to be written; a part of the ring that
+  /// is neither taken nor written is small, so ask wantsWritten() after each batch.
+  void holdUntilWritten();
+  bool wantsWritten() const { return behind; }
+  /// Everything that was given out is in the tape's file, and `phase` is what becomes of the rest. Also keeps
+  /// the stamps' clock true: call about once a second at least.
+  void markWritten(RingPhase phase);
 
   /// Sleeps until there is something to read, wake() was called, or the time is over.
   void wait(unsigned milliseconds);
@@ -88,6 +98,7 @@ private:
   uint64_t taken = 0, takenAtWait = 0;
   unsigned idleWaits = 0; ///< Without anything taken although there was something.
   bool frozen = false;
+  bool behind = false; ///< A lane wants to be marked as written.
   std::atomic<bool> woken{false};
 };
 

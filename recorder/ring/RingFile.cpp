@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
@@ -210,6 +211,8 @@ RingFile::~RingFile() {
   if (!directory.empty()) {
     unlink((directory + "/ring").c_str());
     unlink((directory + "/ring.new").c_str());
+    unlink((directory + "/session").c_str());
+    unlink((directory + "/session.new").c_str());
     rmdir(directory.c_str());
   }
   if (fd >= 0)
@@ -217,28 +220,47 @@ RingFile::~RingFile() {
 }
 
 namespace {
+/// A ring without a living collector.
 struct StaleRing {
   std::string directory;
   time_t made;
-  bool unread;
+  bool unread = false; ///< It holds what is not in its tape's file.
+  TapeName tape = {};
 };
 } // namespace
 
-/// True if lanes of the ring hold what its collector had not taken.
-static bool hasUnread(int fd) {
-  Header header;
-  Lane lanes[maxLanes];
+static bool readHeader(int fd, Header &header, Layout &layout) {
   struct stat status;
-  Layout layout;
-  if (fstat(fd, &status) != 0 ||
-      pread(fd, static_cast<void *>(&header), sizeof(header), 0) != sizeof(header) ||
-      !readLayout(header, uint64_t(status.st_size), layout))
-    return false;
+  return fstat(fd, &status) == 0 &&
+         pread(fd, static_cast<void *>(&header), sizeof(header), 0) == sizeof(header) &&
+         readLayout(header, uint64_t(status.st_size), layout);
+}
+
+static bool hasUnread(int fd, const Layout &layout, bool hasTape) {
+  Lane lanes[maxLanes];
   auto bytes = ssize_t(layout.laneCount * sizeof(Lane));
   if (pread(fd, static_cast<void *>(lanes), size_t(bytes), off_t(layout.lanesOffset)) != bytes)
     return false;
-  return std::any_of(lanes, lanes + layout.laneCount,
-                     [](const Lane &lane) { return lane.head.load() != lane.tail.load(); });
+  return std::any_of(lanes, lanes + layout.laneCount, [&](const Lane &lane) {
+    return lane.head.load() != (hasTape ? lane.written : lane.tail).load();
+  });
+}
+
+/// True if the file at `path` is the one that the ring was drained into.
+static bool isTape(const TapeName &tape, const std::string &path) {
+  struct stat status;
+  return tape.inode && stat(path.c_str(), &status) == 0 && status.st_dev == tape.device &&
+         status.st_ino == tape.inode;
+}
+
+/// Where the ring's unfinished tape is now; empty: nowhere. The next recording to the same place moves it
+/// away.
+static std::string tapeOf(const TapeName &tape) {
+  std::string path(tape.path, strnlen(tape.path, sizeof(tape.path)));
+  for (const char *suffix : {"", ".stale"})
+    if (isTape(tape, path + suffix))
+      return path + suffix;
+  return "";
 }
 
 /// The ring in `directory` if it has no living collector.
@@ -246,7 +268,7 @@ static std::optional<StaleRing> findStale(const std::string &directory) {
   struct stat status;
   if (lstat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
     return std::nullopt;
-  StaleRing ring{directory, status.st_mtime, false};
+  StaleRing ring{directory, status.st_mtime};
   int fd = open((directory + "/ring").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) {
     // Being made just now, or its maker was killed while making it: old enough to tell.
@@ -254,14 +276,17 @@ static std::optional<StaleRing> findStale(const std::string &directory) {
     return old ? std::optional(ring) : std::nullopt;
   }
   bool stale = !isLocked(fd);
-  ring.unread = stale && hasUnread(fd);
+  Header header;
+  Layout layout;
+  if (stale && readHeader(fd, header, layout)) {
+    ring.unread = hasUnread(fd, layout, header.tape.inode != 0);
+    ring.tape = header.tape;
+  }
   close(fd);
   return stale ? std::optional(ring) : std::nullopt;
 }
 
-unsigned removeStaleRings(bool evenUnread) {
-  constexpr time_t longest = 24 * 3600;
-  constexpr unsigned mostKept = 4;
+static std::vector<StaleRing> staleRings() {
   std::vector<StaleRing> stale;
   for (const std::string &parent : ringParents()) {
     DIR *listing = opendir(parent.c_str());
@@ -275,14 +300,53 @@ unsigned removeStaleRings(bool evenUnread) {
   }
   std::sort(stale.begin(), stale.end(),
             [](const StaleRing &a, const StaleRing &b) { return a.made > b.made; });
+  return stale;
+}
+
+void RingFile::nameTape(const std::string &partial) {
+  struct stat status;
+  char real[PATH_MAX];
+  TapeName &tape = header().tape;
+  if (stat(partial.c_str(), &status) != 0)
+    return;
+  const char *path = realpath(partial.c_str(), real) ? real : "";
+  if (std::strlen(path) < sizeof(tape.path))
+    std::strcpy(tape.path, path);
+  tape.device = status.st_dev;
+  tape.inode = status.st_ino;
+}
+
+std::vector<KeptRing> keptRings() {
+  std::vector<KeptRing> kept;
+  for (const StaleRing &ring : staleRings())
+    if (std::string tape = tapeOf(ring.tape); ring.unread && !tape.empty())
+      kept.push_back({ring.directory + "/ring", tape});
+  return kept;
+}
+
+std::string findRingOf(const std::string &partial) {
+  for (const StaleRing &ring : staleRings())
+    if (isTape(ring.tape, partial))
+      return ring.directory + "/ring";
+  return "";
+}
+
+unsigned removeStaleRings(bool evenUnread) {
+  constexpr time_t longest = 24 * 3600;
+  constexpr unsigned mostKept = 4;
   unsigned removed = 0, kept = 0;
-  for (const StaleRing &ring : stale) {
-    if (ring.unread && !evenUnread && time(nullptr) - ring.made < longest && kept < mostKept) {
-      ++kept;
+  for (const StaleRing &ring : staleRings()) {
+    // What is in no file, for as long as its tape waits for it. Without a tape, for a day, a few.
+    bool wanted = ring.unread && !tapeOf(ring.tape).empty();
+    bool recent = ring.unread && !ring.tape.inode && time(nullptr) - ring.made < longest && kept < mostKept;
+    if (!evenUnread && (wanted || recent)) {
+      kept += !wanted;
       continue;
     }
     unlink((ring.directory + "/ring").c_str());
     unlink((ring.directory + "/ring.new").c_str());
+    unlink((ring.directory + "/session").c_str());
+    unlink((ring.directory + "/session.new").c_str());
     removed += rmdir(ring.directory.c_str()) == 0;
   }
   return removed;

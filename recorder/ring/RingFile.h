@@ -6,6 +6,7 @@
 #include "llvm/Support/Error.h"
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tapeback::ring {
 
@@ -50,6 +51,8 @@ public:
   void *base() const { return mapping; }
   uint64_t bytes() const { return size; }
   const std::string &path() const { return filePath; } ///< Empty for anonymous ones.
+  /// Says which unfinished tape it is drained into. Before the program starts.
+  void nameTape(const std::string &partial);
 
 private:
   RingFile() = default;
@@ -63,6 +66,15 @@ private:
   Layout layout = {};
   ClockFacts clockFacts = {};
 };
+
+/// Rings of killed collectors of this user whose unfinished tapes are still there: the ring's path, and the
+/// tape's as it was named.
+struct KeptRing {
+  std::string path, partial;
+};
+std::vector<KeptRing> keptRings();
+/// The ring that was drained into the tape at `partial`; empty if there is none.
+std::string findRingOf(const std::string &partial);
 
 /// Removes the directories of collectors that were killed. Never touches a living one's, and leaves the
 /// newest few of less than a day that hold what no tape has (for `tapeback recover`), unless told otherwise.

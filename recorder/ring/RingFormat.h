@@ -74,6 +74,24 @@ struct ClockFacts {
   uint64_t multiplier;            ///< Nanoseconds of a tick, times 2^32.
 };
 
+/// Part of the clock: from `stamp` on.
+struct ClockSegment {
+  uint64_t stamp, ns, multiplier;
+};
+/// The clock as the collector last corrected it: the times that are on the tape since then, and those before.
+struct ClockSegments {
+  ClockSegment current, before;
+};
+
+/// The unfinished tape that the ring is drained into, so that `recover` finds the one by the other.
+struct TapeName {
+  uint64_t device, inode; ///< Of the file; 0: there is none.
+  char path[2048];        ///< Empty if it is longer.
+};
+
+/// What becomes of what is in the ring (start and stop conditions).
+enum class RingPhase : uint32_t { Before = 0, Recording = 1, After = 2 };
+
 struct Header {
   char magic[8];
   uint32_t version, headerBytes;
@@ -96,6 +114,10 @@ struct Header {
 
   /// Written by the collector.
   alignas(64) std::atomic<uint32_t> collectorState;
+  std::atomic<RingPhase> phase;
+  std::atomic<uint32_t> clockNow; ///< Which of `segments` holds; the other one may be half written.
+  ClockSegments segments[2];
+  TapeName tape; ///< Before the program starts.
   /// DataWanted while the collector sleeps; the producer sets it to 0 and wakes it. One word for all lanes.
   alignas(64) std::atomic<uint32_t> dataWanted;
   /// What the collector asks of the program's next call, and when it did (CLOCK_MONOTONIC, ns).
@@ -125,6 +147,9 @@ struct Lane {
 
   /// Written by the collector.
   alignas(128) std::atomic<uint64_t> tail;
+  /// Slots before it are in the tape's file, or of no use any more: what a recovery begins at. Never behind
+  /// `tail`, except while the parts of a large payload come in.
+  std::atomic<uint64_t> written;
   /// 1 while the producer sleeps until there is space; the collector sets it to 0 and wakes it.
   std::atomic<uint32_t> spaceWanted;
 };

@@ -101,6 +101,10 @@ StampClock::StampClock(const ClockFacts &facts)
       current{facts.originStamp, facts.originNs, facts.multiplier}, before(current),
       measured{facts.originStamp, facts.originNs} {}
 
+StampClock::StampClock(StampSource source, const ClockSegments &segments)
+    : source(source == StampSource::Counter ? StampSource::Counter : StampSource::Monotonic),
+      current(segments.current), before(segments.before), measured{current.stamp, current.ns} {}
+
 void StampClock::resync() {
   if (source == StampSource::Monotonic)
     return;

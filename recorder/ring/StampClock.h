@@ -36,9 +36,12 @@ public:
   /// Facts of a ring whose program is not trusted any more must have been read before it ran; whatever they
   /// are, conversion is defined.
   explicit StampClock(const ClockFacts &facts);
+  /// Goes on as another one did.
+  StampClock(StampSource source, const ClockSegments &segments);
+  ClockSegments segments() const { return {current, before}; }
 
   uint64_t toNs(uint64_t stamp) const {
-    const Segment &segment = stamp >= current.stamp ? current : before;
+    const ClockSegment &segment = stamp >= current.stamp ? current : before;
     if (stamp >= segment.stamp)
       return segment.ns + scaled(stamp - segment.stamp, segment.multiplier);
     uint64_t back = scaled(segment.stamp - stamp, segment.multiplier);
@@ -53,14 +56,11 @@ public:
   StampSource stampSource() const { return source; }
 
 private:
-  struct Segment {
-    uint64_t stamp, ns, multiplier;
-  };
   static uint64_t scaled(uint64_t ticks, uint64_t multiplier) {
     return uint64_t((unsigned __int128)(ticks)*multiplier >> 32);
   }
   StampSource source;
-  Segment current, before;
+  ClockSegment current, before;
   ClockPair measured;
 };
 

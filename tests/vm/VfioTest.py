@@ -204,6 +204,17 @@ wait $replayer
 echo $? >unplug-replay.exit
 echo "@@step unplug-replay $(cat unplug-replay.exit)"
 
+# An access that does not come back, logged on storage that outlives the machine.
+cp recorder-test-model.so /tmp
+tapeback record --durable=may-hang --target "model:/tmp/recorder-test-model.so?timeout=600000" --description test-device.yaml \
+  -o hang.tape -- recorder-scenarios hang >hang.out 2>&1 &
+until_ "[ -s hang.tape.partial.durable ]"
+logged() {
+  tapeback recover --json --force hang.tape.partial -o /tmp/probe.tape >/tmp/probe.json 2>/dev/null
+  grep -q '"packets_added": *1\b' /tmp/probe.json
+}
+until_ logged
+
 # Last: the machine itself is killed in the middle of a recording.
 tapeback record --target vfio:$EDU -o crash.tape -- edu-exercise --seed 8 --ops 100000 >crash.out 2>&1 &
 recorded crash.tape
@@ -240,7 +251,9 @@ class VfioTest(unittest.TestCase):
         cls.run_("record", "--target", "model:edu", "-o", cls.share / "registers.tape", "--", EXERCISE, "--seed", "2", "--ops", 100,
                  "--only", "liveness,ident,factorial-poll")
         (cls.share / "nvme.yaml").write_text(NVME_DESCRIPTION)
-        programs = ("hal-vfio", "vfio-plain", "register-loop")
+        shutil.copy(BUILD / "lib/tapeback/recorder-test-model.so", cls.share)
+        shutil.copy(VirtualMachine.ROOT / "tests/recorder/programs/test-device.yaml", cls.share)
+        programs = ("hal-vfio", "vfio-plain", "register-loop", "recorder-scenarios")
         image = VirtualMachine.buildImage(BUILD, extra=[BUILD / "bin" / "tests" / name for name in programs])
         devices = {f"edu{n}": "edu" for n in (1, 2, 3, 4)} | {"nvme1": "nvme,serial=tapeback"}
         try:
@@ -479,6 +492,18 @@ class VfioTest(unittest.TestCase):
         info = json.loads(self.run_("info", self.share / "crashed.tape", "--json").stdout)
         self.assertGreater(info["packets"], 0)
         self.checkWhatIsThereReplays(self.share / "crashed.tape")
+
+    def test_the_machine_killed_in_the_middle_of_an_access(self):
+        result = json.loads(self.run_("recover", self.share / "hang.tape.partial", "-o", self.share / "hung.tape", "--json",
+                                      expect=5).stdout)
+        self.assertEqual(result["packets_added"], 1)
+        self.assertIn("bar0+0x100", json.dumps(result["notes"]))
+        self.run_("verify", self.share / "hung.tape")
+        packets = [json.loads(line) for line in
+                   self.run_("dump", self.share / "hung.tape", "--format", "jsonl").stdout.splitlines()[1:]]
+        pending = [packet for packet in packets if packet["completion"] == "pending"]
+        self.assertEqual(len(pending), 1)
+        self.assertEqual((pending[0]["kind"], int(pending[0]["address"], 0)), ("register-read", 0x100))
 
     def test_interleaved_runs_with_recording_on_and_off(self):
         rows = [line.split() for line in self.text("turns").splitlines()]

@@ -37,6 +37,10 @@ constexpr VerbHelp recordHelp = {
     "mapping\n"
     "the device's registers is refused the mapping.\n"
     "\n"
+    "--durable=may-hang logs each access to a register that may hang the host with its device, on stable\n"
+    "storage in FILE.partial.durable, before the access is made; `tapeback recover FILE.partial` then has\n"
+    "it. The summary says what an access costs so.\n"
+    "\n"
     "--flight AMOUNT keeps only the last packets, bytes, windows or seconds, in memory. A tape is written "
     "when\n"
     "something happens: at a trigger (FILE-TRIGGER-N.tape), at --capture-at CONDITION "
@@ -104,6 +108,11 @@ struct Options {
                                 cl::value_desc("WHEN"), cl::init("markers,fences")};
   cl::opt<unsigned> ab{"ab", cl::desc("Compare N runs with recording off with N recorded ones (3 to 1000)"),
                        cl::value_desc("N"), cl::init(0)};
+  cl::opt<std::string> durable{
+      "durable",
+      cl::desc("What is on stable storage before it is done: off, accesses that may-hang (by their policy in "
+               "the description), or all accesses (default: off)"),
+      cl::value_desc("WHAT"), cl::init("off")};
   cl::opt<bool> drop{"drop-when-full", cl::desc("Lose packets (counted) rather than hold the program up")};
   cl::opt<bool> preload{"preload", cl::desc("Record a program that uses VFIO by itself")};
   LiveCommandOptions live;
@@ -174,6 +183,13 @@ Expected<RecordOptions> toRecordOptions(const Options &given, ArrayRef<const cha
   if (!evidence)
     return evidence.takeError();
   options.evidence = *evidence;
+  Expected<DurableMode> durable = parseDurableMode(given.durable);
+  if (!durable)
+    return durable.takeError();
+  if (*durable != DurableMode::Off && given.preload)
+    return failUsage("bad-option", "--durable needs a program that uses the C API", "--preload",
+                     "leave out one of the two");
+  options.durable = *durable;
   options.dropWhenFull = given.drop;
   Expected<LiveOptions> live = toLiveOptions(given.live, given.output, given.force);
   if (!live)
@@ -206,6 +222,20 @@ void writeLoss(json::OStream &os, const RecordResult &result) {
   os.attribute("not_recorded", result.report.notRecorded);
 }
 
+void writeDurable(json::OStream &os, const RecordResult &result) {
+  if (!result.durable)
+    return os.attribute("durable", nullptr);
+  const durable::Cost &cost = *result.durable;
+  os.attributeObject("durable", [&] {
+    os.attribute("accesses", cost.accesses);
+    os.attribute("mean_ns", cost.accesses ? cost.totalNs / cost.accesses : 0);
+    os.attribute("least_ns", cost.leastNs);
+    os.attribute("most_ns", cost.mostNs);
+    os.attribute("failures", cost.failures);
+    os.attribute("unlogged", cost.unlogged);
+  });
+}
+
 void writeJson(Report &report, const RecordResult &result, const RecordOptions &options) {
   json::OStream &os = report.object();
   os.attribute("verdict", result.whole() ? "match" : "incomplete");
@@ -231,6 +261,7 @@ void writeJson(Report &report, const RecordResult &result, const RecordOptions &
   os.attribute("started", result.report.started);
   os.attribute("stopped", result.report.stopped);
   writeLoss(os, result);
+  writeDurable(os, result);
   os.attributeArray("notes", [&] {
     for (const std::string &note : result.report.notes)
       os.value(json::fixUTF8(note));
@@ -317,6 +348,17 @@ void writeText(raw_ostream &os, const RecordResult &result, const RecordOptions 
     os << "  " << result.report.pending << " operations never came back\n";
   if (result.report.notRecorded)
     os << "  " << result.report.notRecorded << " packets lie outside the start and stop conditions\n";
+  if (result.durable) {
+    const durable::Cost &cost = *result.durable;
+    os << formatv("  {0} accesses were on stable storage before they were made", cost.accesses);
+    if (cost.accesses)
+      os << formatv(": {0:f1} us each ({1:f1} to {2:f1})", double(cost.totalNs) / double(cost.accesses) / 1e3,
+                    double(cost.leastNs) / 1e3, double(cost.mostNs) / 1e3);
+    os << "\n";
+    if (cost.failures || cost.unlogged)
+      os << "  NOT DURABLE: " << cost.failures + cost.unlogged
+         << " accesses were made that could not be logged\n";
+  }
   if (result.report.ringFull)
     os << "  LOST: " << result.report.ringFull << " operations, because the ring was full\n";
   if (result.report.givenUp)

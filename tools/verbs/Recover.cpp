@@ -1,5 +1,6 @@
 // tapeback recover: a tape that verifies, made of what a damaged or unfinished one still holds.
 #include "format/TapeReader.h"
+#include "recorder/durable/LeftBehind.h"
 #include "tools/CommandLine.h"
 #include "tools/OutputFile.h"
 #include "tools/Progress.h"
@@ -14,11 +15,16 @@ namespace {
 constexpr VerbHelp recoverHelp = {
     "recover",
     "Make a valid tape of what a damaged or unfinished one still holds",
-    "IN -o OUT [--force] [--json]",
+    "IN -o OUT [--ring DIR] [--force] [--json]",
     "IN may be the PATH.partial that a killed recorder left, or a damaged tape. Bad blocks are left out and\n"
     "named with their place in the file; packets that are known to be missing are put on the new tape as\n"
     "losses, so that a replay does not cross them unseen. OUT always verifies. It carries IN's root as its\n"
-    "parent. IN is only read.\n",
+    "parent. IN is only read.\n"
+    "\n"
+    "What a killed recording left beside its PATH.partial is taken, too: the ring in shared memory, with "
+    "what\n"
+    "the recorder had not written yet, and the log of record --durable, with accesses that never came "
+    "back.\n",
     "  tapeback recover run.tape.partial -o run.tape\n"
     "  tapeback recover broken.tape -o saved.tape && echo nothing was lost\n",
     "  0  nothing was lost (at most the index had to be rebuilt)\n"
@@ -38,6 +44,8 @@ void writeText(raw_ostream &os, StringRef in, StringRef out, const RecoverReport
   line("blocks  ", recovered.blocksGood, "lost", recovered.blocksLost);
   line("windows ", recovered.windowsKept, "lost", recovered.windowsLost);
   line("packets ", recovered.packetsKept, "lost", recovered.packetsLost);
+  if (recovered.packetsAdded)
+    os << "  " << recovered.packetsAdded << " packets came from what the recording left beside the tape\n";
   if (recovered.payloadsLost)
     os << "  " << recovered.payloadsLost << " packets were kept without the memory contents they refer to\n";
   if (recovered.unknownLoss)
@@ -55,6 +63,8 @@ int runRecover(ArrayRef<const char *> args) {
   cl::opt<std::string> out("output", cl::Required, cl::desc("Where to write the new tape"),
                            cl::value_desc("OUT"));
   cl::alias outShort("o", cl::desc("Short for --output"), cl::aliasopt(out), cl::NotHidden);
+  cl::opt<std::string> ring("ring", cl::desc("The ring of the recording (default: looked for by IN)"),
+                            cl::value_desc("DIR"));
   cl::opt<bool> force("force", cl::desc("Overwrite OUT if it exists"));
   CommandLine line(recoverHelp);
   if (std::optional<int> exit = line.parse(args))
@@ -65,6 +75,8 @@ int runRecover(ArrayRef<const char *> args) {
   std::optional<Progress> progress(std::in_place, "recovering", 0);
   RecoverOptions options;
   options.progress = [&](uint64_t done, uint64_t total) { progress->show(done, total); };
+  LeftBehind leftBehind(in, ring);
+  options.tail = &leftBehind;
   Expected<RecoverReport> recovered = recoverTape(in, out, options);
   progress.reset();
   if (!recovered)
@@ -83,6 +95,7 @@ int runRecover(ArrayRef<const char *> args) {
     os.attribute("windows_lost", recovered->windowsLost);
     os.attribute("packets_kept", recovered->packetsKept);
     os.attribute("packets_lost", recovered->packetsLost);
+    os.attribute("packets_added", recovered->packetsAdded);
     os.attribute("payloads_lost", recovered->payloadsLost);
     os.attribute("unknown_loss", recovered->unknownLoss);
     os.attributeArray("notes", [&] {

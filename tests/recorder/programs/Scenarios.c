@@ -286,6 +286,43 @@ static int twoDevices(void) {
   return 0;
 }
 
+/* Until killed: writes count up in each thread, and FILE says how many calls came back. */
+struct counting {
+  tb_device *device;
+  _Atomic uint64_t *done;
+  unsigned number;
+};
+static void *countThread(void *argument) {
+  struct counting *own = argument;
+  uint64_t at = 0x20 + own->number * 4;
+  for (uint32_t i = 1;; ++i) {
+    MUST(tb_write32(own->device, "bar0", at, i) == TB_OK);
+    atomic_store(&own->done[own->number], i);
+    if (i % 16 == 0)
+      MUST(tb_mark(own->device, "sixteen") == TB_OK);
+    if (i % 64 == 0)
+      MUST(tb_poll(own->device, "bar0", at, 4, 0xffffffff, i, 1000000, NULL) == TB_OK);
+  }
+}
+static int counting(const char *file, unsigned count) {
+  FILE *shared = fopen(file, "r+");
+  MUST(shared && count <= 8);
+  _Atomic uint64_t *done = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(shared), 0);
+  MUST(done != MAP_FAILED);
+  fclose(shared);
+  tb_device *device = openOne(NULL);
+  struct counting threads[8];
+  pthread_t id;
+  for (unsigned i = 0; i < count; ++i) {
+    threads[i] = (struct counting){device, done, i};
+    if (i + 1 < count)
+      MUST(pthread_create(&id, NULL, countThread, &threads[i]) == 0);
+    else
+      countThread(&threads[i]);
+  }
+  return 9;
+}
+
 /* Until killed: a bit of everything, as fast as it goes. */
 static int forever(void) {
   tb_device *device = openOne(NULL);
@@ -493,6 +530,8 @@ int main(int argc, char **argv) {
     return exitFromThread();
   if (!strcmp(scenario, "two-devices"))
     return twoDevices();
+  if (!strcmp(scenario, "counting"))
+    return argc > 3 ? counting(argv[2], second) : 2;
   if (!strcmp(scenario, "forever"))
     return forever();
   if (!strcmp(scenario, "rounds"))
