@@ -22,6 +22,15 @@ bool isSameRead(const Packet &a, const Packet &b) {
          a.space == b.space && a.width == b.width;
 }
 
+/// `repeated`, and of `varied` what lies directly above it, bit by bit: where a count carries to.
+uint64_t carriedFrom(uint64_t repeated, uint64_t varied) {
+  for (uint64_t grown = repeated;; repeated = grown) {
+    grown |= (repeated << 1) & varied;
+    if (grown == repeated)
+      return grown;
+  }
+}
+
 bool isSameThread(const Packet &a, const Packet &b) {
   return a.device == b.device && a.thread == b.thread;
 }
@@ -66,8 +75,8 @@ llvm::Expected<PollFinder::Loop> PollFinder::find(const PacketBatch &batch, size
   Loop loop;
   loop.first = first;
   loop.exit = first;
-  uint64_t before = packet.value, variedBefore = 0, variedAtExit = 0, exitTime = packet.completeTime;
-  uint64_t exitValue = packet.value, beforeExit = packet.value;
+  uint64_t before = packet.value, varied = 0, repeated = 0, changedAtExit = 0;
+  uint64_t exitValue = packet.value, exitTime = packet.completeTime;
   uint64_t last = first;
   for (uint64_t gap = 0, at = first + 1; gap < longestGap && at - first < longestLoop; ++at) {
     llvm::Expected<const Packet *> next = this->at(batch, at, total);
@@ -85,12 +94,12 @@ llvm::Expected<PollFinder::Loop> PollFinder::find(const PacketBatch &batch, size
     last = at;
     uint64_t changed = ((*next)->value ^ before) & mask;
     if (changed) {
-      variedAtExit = variedBefore;
-      beforeExit = before;
+      repeated |= varied & changed;
+      varied |= changed;
+      changedAtExit = changed;
       exitValue = (*next)->value;
       exitTime = (*next)->completeTime;
       loop.exit = at;
-      variedBefore |= changed;
     }
     before = (*next)->value;
   }
@@ -100,9 +109,8 @@ llvm::Expected<PollFinder::Loop> PollFinder::find(const PacketBatch &batch, size
     loop.exit = last;
     loop.role = {PollRole::Kind::Exit, mask, before & mask, 0, 0};
   } else {
-    uint64_t changed = (exitValue ^ beforeExit) & mask;
-    uint64_t fresh = changed & ~variedAtExit;
-    loop.role = {PollRole::Kind::Exit, fresh ? fresh : changed, 0, variedBefore, 0};
+    uint64_t once = varied & ~carriedFrom(repeated, varied);
+    loop.role = {PollRole::Kind::Exit, once ? once : changedAtExit, 0, varied, 0};
     loop.role.value = exitValue & loop.role.mask;
     if (loop.exit == first) { // No change at all: reads like others, up to the last of them.
       loop.role = {};

@@ -5,8 +5,9 @@
 // turns, of which there may be more or fewer on another target. Reads behind the change are reads like
 // others.
 //
-// What was waited for are the bits that changed there, within those that the description lets be polled, and
-// without bits that had been changing in the turns already (counts, say) as long as any are left.
+// What was waited for are the bits that changed, within those that the description lets be polled: those that
+// changed once, by the last turn, and stayed. Bits that changed more often, and what changed beside and above
+// them, are counts and the like; they are what was waited for only if nothing else changed.
 #pragma once
 
 #include "replayer/AccessRules.h"
