@@ -117,7 +117,7 @@ TEST_CASE("what a fault test compares with is found wrong when it is wrong") {
 
 TEST_CASE("the program killed at random points: every packet whose call had returned is on the tape") {
   std::mt19937 random(1);
-  for (unsigned round = 0; round < rounds(8); ++round) {
+  for (unsigned round = 0; round < rounds(4); ++round) {
     CAPTURE(round);
     Counting c(random, 1 + round % 4, 20000);
     kill(c.run.program, SIGKILL);
@@ -133,7 +133,7 @@ TEST_CASE("the program killed at random points: every packet whose call had retu
 
 TEST_CASE("the recorder killed at random points: its tape and its ring have everything together") {
   std::mt19937 random(2);
-  for (unsigned round = 0; round < rounds(8); ++round) {
+  for (unsigned round = 0; round < rounds(4); ++round) {
     CAPTURE(round);
     // A small ring is used again and again, a large one never.
     std::vector<std::string> options = {"--ring-bytes", round % 2 ? "65536" : "16777216"};
@@ -162,7 +162,7 @@ TEST_CASE("the recorder killed at random points: its tape and its ring have ever
 
 TEST_CASE("both killed at random points: tape and ring together lose nothing") {
   std::mt19937 random(3);
-  for (unsigned round = 0; round < rounds(8); ++round) {
+  for (unsigned round = 0; round < rounds(4); ++round) {
     CAPTURE(round);
     std::vector<std::string> options = {"--ring-bytes", round % 2 ? "65536" : "16777216"};
     Counting c(random, 1 + round % 4, 20000, options);
@@ -207,7 +207,7 @@ TEST_CASE("the output's folder goes away: the program goes on, and the recording
 
 /// A shell in a mount namespace of its own, where `folder` is a file system of that size.
 static std::vector<std::string> onSmallDisk(const std::string &folder, const char *size) {
-  return {"unshare",
+  return {"/usr/bin/unshare",
           geteuid() == 0 ? "-m" : "-rm",
           "sh",
           "-c",
