@@ -57,7 +57,11 @@ bool isFatalForTarget(const Failure &failure) {
 
 Player::Player(TapeSource &source, const PlayerOptions &options)
     : source(source), options(options), polls(source), past(pastValues) {
-  this->options.maxBatch = std::max<size_t>(1, options.maxBatch);
+  this->options.maxBatch = options.pacing.paced ? 1 : std::max<size_t>(1, options.maxBatch);
+  if (options.pacing.paced)
+    pacer.emplace(options.pacing);
+  for (const TapeClock &clock : source.reader().clocks())
+    clockNames.push_back(clock.name);
   operations.reserve(this->options.maxBatch);
   queued.reserve(this->options.maxBatch);
   arena.reserve(arenaBytes);
@@ -158,7 +162,7 @@ llvm::Error Player::queue(uint64_t ordinal, const Packet &packet, const PacketEx
   operation.width = packet.width;
   operation.address = packet.address;
   if (packet.kind == PacketKind::MemoryWrite || packet.kind == PacketKind::Submit) {
-    llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extra.payload);
+    llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.content(extra.payload);
     if (!content)
       return content.takeError();
     size_t size = std::min<size_t>(content->size(), batchedContent);
@@ -268,6 +272,21 @@ llvm::Error Player::noteFailure(llvm::Error error, const Packet &packet, uint64_
   return llvm::Error::success();
 }
 
+void Player::stretchRead(const PacketBatch &batch) {
+  if (pacer)
+    pacer->stretch(batch, clockNames);
+}
+
+llvm::Expected<bool> Player::pace(const Packet &packet, uint64_t ordinal, ObservationLog &log) {
+  llvm::Error error = pacer->before(bindings[packet.device].target(), packet, ordinal);
+  if (!error)
+    return false;
+  log.observations.emplace_back();
+  if (llvm::Error fatal = noteFailure(std::move(error), packet, ordinal, log, log.observations.back()))
+    return fatal;
+  return true;
+}
+
 llvm::Expected<size_t> Player::issue(const PacketBatch &batch, size_t begin, size_t end,
                                      ObservationLog &log) {
   size_t before = log.observations.size();
@@ -304,9 +323,19 @@ llvm::Expected<size_t> Player::issue(const PacketBatch &batch, size_t begin, siz
     if (batched && packet.kind == PacketKind::RegisterRead && (rule->tellsDone || rule->tellsCause) &&
         bindings[packet.device].capabilities().answers)
       batched = !bitsToldDone(*rule, packet) && !bitsToldCause(*rule, packet);
+    if (pacer && !isEvent(packet.kind) && !isEvidence(packet)) {
+      llvm::Expected<bool> failed = pace(packet, ordinal, log);
+      if (!failed)
+        return failed.takeError();
+      if (*failed)
+        continue;
+    }
     if (batched) {
       if (llvm::Error error = queue(ordinal, packet, extra, log))
         return error;
+      if (pacer)
+        if (llvm::Error error = pacer->after(bindings[packet.device].target(), packet))
+          return error;
       continue;
     }
     // Events touch nothing, so they need not break a batch; except that memory goes with its device.
@@ -318,6 +347,9 @@ llvm::Expected<size_t> Player::issue(const PacketBatch &batch, size_t begin, siz
     }
     if (llvm::Error error = single(batch, i, log))
       return error;
+    if (pacer && !isStopped && !isEvent(packet.kind) && !isEvidence(packet))
+      if (llvm::Error error = pacer->after(bindings[packet.device].target(), packet))
+        return error;
     const Observation &last = log.observations.back();
     bool pause = last.state == State::TimedOut || last.state == State::Failed ||
                  (options.pauseAtContent && last.contentLength) ||

@@ -7,7 +7,9 @@
 #include "replayer/CompletionOrder.h"
 #include "replayer/DeviceBinding.h"
 #include "replayer/InterruptFollower.h"
+#include "replayer/Lanes.h"
 #include "replayer/Observation.h"
+#include "replayer/Pacing.h"
 #include "replayer/PollFinder.h"
 #include "replayer/QueueFollower.h"
 #include "replayer/StartState.h"
@@ -21,6 +23,7 @@ struct PlayerOptions {
   BindingOptions binding;
   std::optional<uint64_t> endPacket; ///< What comes from here on needs nothing of the targets.
   WaitLimits waits;
+  PacingOptions pacing; ///< Paced: packets are issued one by one.
   /// Operations handed to the target at once. 1: each packet is complete before the next is issued.
   size_t maxBatch = 256;
   /// issue() returns early after a packet that brought content, so that memory can be looked at again before
@@ -52,6 +55,15 @@ public:
   /// the description forbids.
   llvm::Expected<size_t> issue(const PacketBatch &batch, size_t begin, size_t end, ObservationLog &log);
 
+  /// Issues the packets of a cluster, in the order that their lanes allow; not paced. The observations are in
+  /// the tape's order, one for each unless the target stopped.
+  llvm::Expected<size_t> issueLanes(const PacketBatch &batch, LaneCluster cluster, ObservationLog &log);
+  const LanesReport &lanes() const { return laneCounts; }
+
+  /// A stretch of the tape was read: what pacing has to know of it.
+  void stretchRead(const PacketBatch &batch);
+  const Pacer *pacing() const { return pacer ? &*pacer : nullptr; }
+
   /// The target failed where the tape does not expect it and cannot go on.
   bool stopped() const { return isStopped; }
   /// Host time spent in waits that ended without what was waited for.
@@ -75,6 +87,12 @@ private:
   bool canBatch(const Packet &packet, const PacketExtra &extra, const AccessRule *rule) const;
   llvm::Error queue(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, ObservationLog &log);
   llvm::Error flush(ObservationLog &log);
+
+  /// Lets the gap before the packet pass; true if the target failed meanwhile, which is the packet's.
+  llvm::Expected<bool> pace(const Packet &packet, uint64_t ordinal, ObservationLog &log);
+
+  llvm::Expected<bool> tryInLane(const PacketBatch &batch, size_t index, bool final, ObservationLog &lane,
+                                 ObservationLog &log, Observation &place);
 
   // One packet at a time. Errors of class Target and Usage become the observation's.
   llvm::Error single(const PacketBatch &batch, size_t index, ObservationLog &log);
@@ -150,6 +168,9 @@ private:
   std::vector<Queued> queued;
   std::vector<uint8_t> arena; ///< Contents of queued memory writes; never grows while some are queued.
   uint16_t queuedDevice = 0;
+  std::optional<Pacer> pacer;
+  LanesReport laneCounts;
+  std::vector<std::string> clockNames;
   std::vector<uint8_t> scratch;
 
   /// The last content put into memory: a descriptor that repeats it needs no second write.

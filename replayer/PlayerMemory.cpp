@@ -74,7 +74,7 @@ llvm::Error Player::writeContent(const Packet &packet, const PacketExtra &extra,
       return notIssued(Rule::NotMapped);
     return extra.length ? notIssued(Rule::ContentNotCaptured) : llvm::Error::success();
   }
-  llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extra.payload);
+  llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.content(extra.payload);
   if (!content)
     return content.takeError();
   lastContent = {packet.device, packet.address, extra.length, extra.payload};
@@ -189,7 +189,7 @@ Player::wantedContent(uint64_t ordinal, const Packet &packet, const PacketExtra 
     if (holder.kind == PacketKind::Expectation && holder.device == packet.device &&
         holder.address == packet.address && held.length == extra.length && held.payload &&
         !(holder.flags & (NotCaptured | Truncated))) {
-      llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(held.payload);
+      llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.content(held.payload);
       if (!content)
         return content.takeError();
       return content->size() == extra.length ? Content(content->vec()) : Content();
@@ -201,7 +201,7 @@ Player::wantedContent(uint64_t ordinal, const Packet &packet, const PacketExtra 
   if (!bringsContent(holder) || inRows || holder.address != packet.address || !held.payload ||
       (holder.flags & (NotCaptured | Truncated)))
     return Content();
-  llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(held.payload);
+  llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.content(held.payload);
   if (!content)
     return content.takeError();
   if (content->size() < extra.length || (failed && extra.count >= extra.length))

@@ -64,6 +64,8 @@ private:
   WindowDigest recordedChain, replayedChain;
   PolicyCounts policies;
 
+  static constexpr size_t mostAtOnce = 256; ///< What came of them stays in the nearest cache.
+  bool unpinned = false;
   bool oneByOne; ///< Each packet is graded before the next is issued.
   bool answers = true;
   bool inWindow = false, windowDiverged = false;
@@ -196,14 +198,21 @@ llvm::Error ReplayRun::openTrace() {
 llvm::Error ReplayRun::play() {
   uint64_t end = std::min(source.reader().summary().packets, options.endPacket.value_or(~uint64_t(0)));
   report.packets = end;
-  PacketBatch batch;
+  StretchLimits limits = options.stretch;
+  limits.pin |= options.player.pacing.paced;
+  log.observations.reserve(mostAtOnce);
   for (uint64_t position = 0; position < end;) {
-    if (llvm::Error error = source.reader().readBlockFrom(position, batch))
+    if (llvm::Error error = source.readStretch(position, end, limits))
       return error;
-    if (batch.packets.empty() || batch.firstOrdinal != position)
-      return failTape("short-tape", "the tape ends before its last packet",
-                      "packet " + std::to_string(position));
-    size_t limit = size_t(std::min<uint64_t>(batch.packets.size(), end - position));
+    const PacketBatch &batch = source.stretch().batch();
+    ++report.pacing.stretches;
+    unpinned |= !source.stretch().pinned();
+    player->stretchRead(batch);
+    size_t limit = batch.packets.size();
+    std::vector<LaneCluster> clusters;
+    if (options.lanes && !oneByOne)
+      clusters = findClusters(batch);
+    size_t nextCluster = 0;
     for (size_t i = 0; i < limit;) {
       log.clear();
       llvm::Expected<bool> goOn = mayGoOn(batch, i);
@@ -214,7 +223,7 @@ llvm::Error ReplayRun::play() {
         endWindow();
         return llvm::Error::success();
       }
-      size_t upTo = oneByOne ? i + 1 : limit;
+      size_t upTo = oneByOne ? i + 1 : std::min(limit, i + mostAtOnce);
       for (ReplayObserver *observer : options.observers)
         upTo = observer->edge(batch, i, upTo);
       if (trace) {
@@ -222,7 +231,13 @@ llvm::Error ReplayRun::play() {
           return error;
         upTo = size_t(trace->edgeBehind(position + i, position + upTo) - position);
       }
-      llvm::Expected<size_t> issued = player->issue(batch, i, upTo, log);
+      while (nextCluster < clusters.size() && clusters[nextCluster].end <= i)
+        ++nextCluster;
+      bool inLanes = nextCluster < clusters.size() && clusters[nextCluster].begin <= i;
+      if (nextCluster < clusters.size())
+        upTo = std::min(upTo, inLanes ? clusters[nextCluster].end : clusters[nextCluster].begin);
+      llvm::Expected<size_t> issued =
+          inLanes ? player->issueLanes(batch, {i, upTo}, log) : player->issue(batch, i, upTo, log);
       if (!issued)
         return issued.takeError();
       for (size_t k = 0; k < *issued; ++k)
@@ -317,7 +332,7 @@ llvm::Expected<Comparison> ReplayRun::compare(const Packet &packet, const Packet
     return comparison;
   }
   if (expected.state == State::Done && bringsContent(packet) && extra.payload) {
-    llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.reader().blob(extra.payload);
+    llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.content(extra.payload);
     if (!content)
       return content.takeError();
     expectedSide.content = *content;
@@ -539,6 +554,12 @@ llvm::Error ReplayRun::conclude() {
   report.policies = policies.rows();
   report.fingerprint = player->fingerprintDifferences;
   report.fingerprintsCompared = player->fingerprintsCompared;
+  uint64_t stretches = report.pacing.stretches;
+  if (player->pacing())
+    report.pacing = player->pacing()->report();
+  report.pacing.stretches = stretches;
+  report.lanes = player->lanes();
+  report.pacing.pinned = stretches && !unpinned;
   for (size_t i = 0; i < player->deviceCount(); ++i)
     report.relocation.push_back(player->binding(uint16_t(i)).relocation().report());
   if (report.firstDivergence) {

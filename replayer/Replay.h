@@ -20,6 +20,8 @@ struct ReplayOptions {
   bool stopAtDivergence = false;     ///< Nothing is issued after the first packet that differs.
   bool fromReset = false;            ///< Play a tape whose start cannot be restored on a reset device.
   std::optional<uint64_t> endPacket; ///< Stop before this packet.
+  bool lanes = false;                ///< Overlapping operations keep their threads' order only.
+  StretchLimits stretch;             ///< How much of the tape is decoded at a time.
   unsigned maxTimeouts = 8;          ///< Waits that fail before the replay gives up.
   unsigned maxTargetErrors = 16;     ///< Refused accesses before it gives up.
   uint64_t maxUselessWait = 600'000'000'000; ///< Host time spent in waits that did not end well, together.
@@ -51,6 +53,8 @@ struct ReplayReport {
   uint64_t fingerprintsCompared = 0;
 
   std::vector<RelocationReport> relocation; ///< By device.
+  PacingReport pacing;
+  LanesReport lanes;
 
   bool traced = false; ///< The waveform that was asked for is written.
 

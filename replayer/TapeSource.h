@@ -4,6 +4,7 @@
 
 #include "format/TapeReader.h"
 #include "hal/description/Description.h"
+#include "replayer/Stretch.h"
 #include <deque>
 #include <memory>
 #include <optional>
@@ -31,6 +32,17 @@ public:
   /// One packet. `ordinal` out of range is a Tape failure: who asks follows a link that verify would have
   /// refused.
   llvm::Error packetAt(uint64_t ordinal, Packet &packet, PacketExtra &extra);
+  /// Packets from `first` on, with their contents, for a replay that must not read files in between.
+  llvm::Error readStretch(uint64_t first, uint64_t end, const StretchLimits &limits) {
+    return present.read(*tape, first, end, limits);
+  }
+  const Stretch &stretch() const { return present; }
+  /// From the stretch, if it has it; valid until the next readStretch() and as long as the reader says.
+  llvm::Expected<llvm::ArrayRef<uint8_t>> content(BlobId id) {
+    if (std::optional<llvm::ArrayRef<uint8_t>> held = present.find(id))
+      return *held;
+    return tape->blob(id);
+  }
   /// A payload as a name: at most 255 bytes of it; empty if there is no payload.
   llvm::Expected<std::string> name(BlobId id);
 
@@ -40,6 +52,7 @@ private:
   std::unique_ptr<TapeReader> tape;
   std::deque<std::optional<Description>> descriptions; ///< Stable addresses.
   PacketBatch scratch;
+  Stretch present;
 };
 
 /// Walks the windows of a tape along with its packets.

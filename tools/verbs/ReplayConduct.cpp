@@ -9,13 +9,27 @@ ConductOptions::ConductOptions()
     : relocate("relocate",
                cl::desc("Where memory is put: auto (as recorded, elsewhere where the target cannot do that), "
                         "never, shift=BYTES, fragment, reverse or seed=N (default: auto)"),
-               cl::value_desc("HOW"), cl::init("auto")) {}
+               cl::value_desc("HOW"), cl::init("auto")),
+      timing("timing",
+             cl::desc("When packets are issued: fast (as fast as possible), original (the recorded gaps), "
+                      "scale=X, or stress=SEED (gaps changed at random, the order kept; also "
+                      "scale=X,stress=SEED) (default: fast)"),
+             cl::value_desc("WHEN"), cl::init("fast")),
+      lanes("lanes",
+            cl::desc("Operations of threads that overlapped keep each thread's order only, and what had "
+                     "come back before another began")) {}
 
 Error ConductOptions::apply(ReplayOptions &options) const {
   Expected<MemoryLayout> layout = parseMemoryLayout(relocate);
   if (!layout)
     return layout.takeError();
   options.player.binding.layout = *layout;
+  Expected<PacingOptions> pacing = parsePacing(timing);
+  if (!pacing)
+    return pacing.takeError();
+  options.player.pacing = *pacing;
+  options.lanes = lanes;
+  options.player.pacing.maxGap = options.player.waits.maxDeadline;
   return Error::success();
 }
 
@@ -30,6 +44,26 @@ void writeConduct(json::OStream &os, const ReplayReport &result) {
         os.attribute("pointers", device.pointers);
       });
   });
+  os.attributeObject("lanes", [&] {
+    os.attribute("clusters", result.lanes.clusters);
+    os.attribute("packets", result.lanes.packets);
+    os.attribute("overtaken", result.lanes.overtaken);
+  });
+  const PacingReport &pacing = result.pacing;
+  os.attributeObject("timing", [&] {
+    os.attribute("timing", pacing.timing);
+    os.attribute("stretches", pacing.stretches);
+    if (!pacing.gaps)
+      return;
+    os.attribute("clock", pacing.clock);
+    os.attribute("gaps", pacing.gaps);
+    os.attribute("gaps_ns", pacing.wanted);
+    os.attribute("gaps_cut", pacing.cut);
+    os.attribute("gap_error_p50_ns", pacing.p50);
+    os.attribute("gap_error_p99_ns", pacing.p99);
+    os.attribute("gap_error_max_ns", pacing.max);
+    os.attribute("pinned", pacing.pinned);
+  });
 }
 
 void printConduct(raw_ostream &os, const ReplayReport &result) {
@@ -38,6 +72,15 @@ void printConduct(raw_ostream &os, const ReplayReport &result) {
       os << "memory: " << device.moved << " of " << device.ranges << " ranges elsewhere than recorded ("
          << device.layout << "); " << device.registers << " register writes and " << device.pointers
          << " addresses in memory changed\n";
+  if (result.lanes.packets)
+    os << "lanes: " << result.lanes.packets << " packets that overlapped, in " << result.lanes.clusters
+       << " groups; " << result.lanes.overtaken << " done in another order than recorded\n";
+  const PacingReport &pacing = result.pacing;
+  if (pacing.gaps)
+    os << "timing: " << pacing.timing << ", " << pacing.gaps << " gaps of " << pacing.wanted / 1000
+       << " us together on the " << pacing.clock << "'s clock; missed by " << pacing.p50 << " ns (p50), "
+       << pacing.p99 << " ns (p99)" << (pacing.cut ? "; the longest were cut" : "")
+       << (pacing.pinned ? "" : "; not pinned in memory") << "\n";
 }
 
 } // namespace tapeback

@@ -16,7 +16,8 @@ public:
   llvm::Error apply(ReplayOptions &options) const;
 
 private:
-  llvm::cl::opt<std::string> relocate;
+  llvm::cl::opt<std::string> relocate, timing;
+  llvm::cl::opt<bool> lanes;
 };
 
 void writeConduct(llvm::json::OStream &os, const ReplayReport &result);
