@@ -122,12 +122,24 @@ TEST_CASE("a session recorded on QEMU replays on QEMU and on the model") {
   }
 }
 
-TEST_CASE("a session recorded on the model replays on QEMU") {
-  if (!haveQemu())
-    TB_SKIP("qemu-system-x86_64 is not installed");
-  RunResult result = runTapeback({"replay", recordOn("model:edu"), "--target", "qemu:edu", "--json"});
-  REQUIRE_MESSAGE(result.exited(0), result);
-  CHECK(string(parseOutput(result), "verdict") == "match");
+TEST_CASE("a session recorded on the model replays on the model and on QEMU, at other addresses, too") {
+  std::vector<std::string> targets{"model:edu"};
+  if (haveQemu())
+    targets.push_back("qemu:edu");
+  for (const std::string &target : targets)
+    for (const std::string layout : {"auto", "shift=0x300000", "reverse"}) {
+      CAPTURE(target);
+      CAPTURE(layout);
+      RunResult result =
+          runTapeback({"replay", recordOn("model:edu"), "--target", target, "--relocate", layout, "--json"});
+      REQUIRE_MESSAGE(result.exited(0), result);
+      llvm::json::Object output = parseOutput(result);
+      CHECK(string(output, "verdict") == "match");
+      const llvm::json::Object *device = output.getArray("relocation")->front().getAsObject();
+      CHECK(device->getInteger("moved").value_or(-1) ==
+            (layout == "auto" ? 0 : device->getInteger("ranges")));
+      CHECK((device->getInteger("registers").value_or(0) > 0) == (layout != "auto"));
+    }
 }
 
 TEST_CASE("every planted fault diverges where the plan says") {
@@ -213,9 +225,13 @@ TEST_CASE("a failing session reproduces its signature on the faulty target only"
     CHECK(output.getBoolean("reproduced").value_or(false));
     CHECK(output.getObject("signature"));
 
-    RunResult other =
-        runTapeback({"replay", tape, "--target", "model:edu", "--expect", "signature", "--json"});
-    CHECK_MESSAGE(other.exited(1), other);
-    CHECK_FALSE(parseOutput(other).getBoolean("reproduced").value_or(true));
+    for (const std::string good : {"model:edu", "qemu:edu"}) {
+      if (good == "qemu:edu" && !haveQemu())
+        continue;
+      CAPTURE(good);
+      RunResult other = runTapeback({"replay", tape, "--target", good, "--expect", "signature", "--json"});
+      CHECK_MESSAGE(other.exited(1), other);
+      CHECK_FALSE(parseOutput(other).getBoolean("reproduced").value_or(true));
+    }
   }
 }

@@ -131,6 +131,9 @@ TEST_CASE("Minnow's workloads replay both ways") {
       {"stress", {buildProgram("minnow-stress"), "--seed", "1", "--commands", "300"}},
       {"errata", {buildProgram("tests/minnow-errata"), "counter-stall", "--late", "20"}},
   };
+  const char *const layouts[] = {"shift=0x1000000",      "fragment", "reverse", "seed=5",
+                                 "shift=0x123456789000", "seed=6"};
+  size_t next = 0;
   for (const Workload &workload : workloads)
     for (const std::string from : {"rtl:minnow", "model:minnow"}) {
       std::string tape = record(from, workload.program, std::string(workload.name) + "-" + from.substr(0, 3));
@@ -143,6 +146,19 @@ TEST_CASE("Minnow's workloads replay both ways") {
         llvm::json::Object output = parseOutput(result);
         CHECK(string(output, "verdict") == "match");
         CHECK(output.getInteger("packets").value_or(0) > 200);
+        if (from == to)
+          continue;
+        // The same elsewhere in memory.
+        const char *layout = layouts[next++ % std::size(layouts)];
+        CAPTURE(layout);
+        RunResult elsewhere = runTapeback({"replay", tape, "--target", to, "--relocate", layout, "--json"});
+        REQUIRE_MESSAGE(elsewhere.exited(0), elsewhere);
+        llvm::json::Object report = parseOutput(elsewhere);
+        const llvm::json::Object *device = report.getArray("relocation")->front().getAsObject();
+        CHECK(device->getInteger("moved").value_or(-1) == device->getInteger("ranges"));
+        CHECK(device->getInteger("pointers").value_or(0) > 0);
+        CHECK(string(*report.getObject("digest"), "replayed") ==
+              string(*output.getObject("digest"), "replayed"));
       }
     }
   // A range out of the middle replays as well, from a keyframe that goes in through the debug port.
@@ -281,6 +297,34 @@ uint64_t firstChain(TapeReader &tape, const std::vector<TapePacket> &packets) {
 }
 
 } // namespace
+
+TEST_CASE("what was recorded on the model diverges on RTL where an erratum acts, wherever memory is") {
+  RTL_OR_SKIP();
+  for (const std::string erratum : {"dma-4k-last-beat", "requant-wrap", "counter-stall", "chain-prefetch"}) {
+    CAPTURE(erratum);
+    std::string path = record(
+        "model:minnow",
+        {buildProgram("tests/minnow-errata"), erratum, "--hit", std::to_string(hitOperation), "--late", "10"},
+        "sound-" + erratum);
+    auto tape = TapeReader::open(path);
+    REQUIRE(bool(tape));
+    bool late = erratum != "chain-prefetch";
+    for (const std::string layout : {"auto", "fragment"}) {
+      CAPTURE(layout);
+      RunResult result = runTapeback(
+          {"replay", path, "--target", "rtl:minnow?errata=" + erratum, "--relocate", layout, "--json"});
+      // A list that changes itself cannot be relocated.
+      if (layout != "auto" && result.exited(2)) {
+        CHECK((result.out + result.err).find("written by the device itself") != std::string::npos);
+        CHECK(erratum == "chain-prefetch");
+        continue;
+      }
+      REQUIRE_MESSAGE(result.exited(1), result);
+      checkOperation(parseOutput(result).getObject("first_divergence"), **tape,
+                     hitOperation + (late ? 10 : 0), result.out);
+    }
+  }
+}
 
 TEST_CASE("in a network, too, the packet is named in which an erratum acts") {
   RTL_OR_SKIP();
