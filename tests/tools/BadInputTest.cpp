@@ -177,10 +177,11 @@ TEST_CASE("of a damaged tape everything else is listed, and what is left out is 
   std::string whole = readWholeFile(scratch.file("good.tape"));
   unsigned passedOver = 0;
   bool asObject = false;
-  for (size_t place = 1; place < 8; ++place) {
+  // Not in the last fifth, where the index is: without it nothing is listed.
+  for (size_t place = 1; place < 9; ++place) {
     CAPTURE(place);
     std::string bad = whole;
-    bad[whole.size() * place / 8] ^= 0x55;
+    bad[whole.size() * place / 10] ^= 0x55;
     writeWholeFile(scratch.file("bad.tape"), bad);
     RunResult dump =
         runTapeback({"dump", scratch.file("bad.tape"), "--format", "jsonl", "--payload", "none"});
