@@ -101,14 +101,15 @@ AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width
                     unsigned reg = description->indexOf(*rule.reg);
                     return queue.head == reg || queue.done == reg;
                   });
-  rule.startsWork =
-      rule.whole && (llvm::any_of(description->activities,
-                                  [&](const ActivityDescription &activity) {
-                                    return activity.starts.reg == description->indexOf(*rule.reg);
-                                  }) ||
-                     llvm::any_of(description->queues, [&](const QueueDescription &queue) {
-                       return queue.doorbell == description->indexOf(*rule.reg);
-                     }));
+  if (rule.whole) {
+    unsigned here = description->indexOf(*rule.reg);
+    auto starts = [&](const ActivityDescription &activity) { return activity.starts.reg == here; };
+    auto rings = [&](const QueueDescription &queue) { return queue.doorbell == here; };
+    // A reset takes its time, too.
+    auto resets = [&](const RegisterCondition &condition) { return condition.reg == here; };
+    rule.startsWork = llvm::any_of(description->activities, starts) ||
+                      llvm::any_of(description->queues, rings) || llvm::any_of(description->resets, resets);
+  }
   if (rule.whole && !isChangedByReads(*rule.reg)) {
     auto isHere = [&](const RegisterCondition &condition) {
       return condition.reg == description->indexOf(*rule.reg) && !condition.any;

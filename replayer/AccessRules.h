@@ -18,7 +18,7 @@ struct AccessRule {
   bool flows = false;        ///< … and the description says where to.
   bool carries = false;      ///< Whole, and such a value flows into it.
   bool acknowledges = false; ///< Whole: causes of an interrupt, which writing 1 clears.
-  bool startsWork = false;   ///< Whole: writes start an activity or hand entries of a queue over.
+  bool startsWork = false;   ///< Whole: writes start an activity or a reset, or hand entries of a queue over.
   bool tellsDone = false;    ///< Whole: some of its values say that something is done (`done`, `idle`) …
   bool tellsCause = false;   ///< … or why an interrupt came.
   uint64_t pollMask = 0;     ///< Bits that a loop of reads may be waiting for; 0: never a poll.
