@@ -206,7 +206,7 @@ echo "@@step unplug-replay $(cat unplug-replay.exit)"
 
 # An access that does not come back, logged on storage that outlives the machine.
 cp recorder-test-model.so /tmp
-tapeback record --durable=may-hang --target "model:/tmp/recorder-test-model.so?timeout=600000" --description test-device.yaml \
+LD_LIBRARY_PATH=/opt/tapeback/lib tapeback record --durable=may-hang --target "model:/tmp/recorder-test-model.so?timeout=600000" --description test-device.yaml \
   -o hang.tape -- recorder-scenarios hang >hang.out 2>&1 &
 until_ "[ -s hang.tape.partial.durable ]"
 logged() {
@@ -214,6 +214,7 @@ logged() {
   grep -q '"packets_added": *1\b' /tmp/probe.json
 }
 until_ logged
+echo "@@step hang $(cat hang.out | wc -l)"
 
 # Last: the machine itself is killed in the middle of a recording.
 tapeback record --target vfio:$EDU -o crash.tape -- edu-exercise --seed 8 --ops 100000 >crash.out 2>&1 &
