@@ -1,7 +1,7 @@
 #include "recorder/client/Session.h"
-#include "recorder/client/DurableLog.h"
 #include "recorder/client/Array.h"
 #include "recorder/client/Device.h"
+#include "recorder/client/DurableLog.h"
 #include "recorder/client/Gaps.h"
 #include "recorder/ring/Fence.h"
 #include <cerrno>

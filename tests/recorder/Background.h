@@ -25,8 +25,8 @@ inline bool within(double seconds, const std::function<bool()> &condition) {
   return true;
 }
 
-/// Rings of this test program alone: other programs' recorders take away what a killed recorder left, in time.
-/// In shared memory if there is some, and removed at the end.
+/// Rings of this test program alone: other programs' recorders take away what a killed recorder left, in
+/// time. In shared memory if there is some, and removed at the end.
 class OwnRings {
 public:
   OwnRings() {
