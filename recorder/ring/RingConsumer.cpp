@@ -11,7 +11,7 @@ namespace tapeback::ring {
 static constexpr unsigned lagMilliseconds = 2;
 /// A thread that says for so long that it is about to publish something, and does not, is not waited for: it
 /// is stopped, or lies.
-static constexpr uint64_t patienceNs = 100'000'000;
+static constexpr uint64_t patienceNs = 2'000'000'000;
 
 /// A lane, and what is known of its thread.
 struct RingConsumer::Source {
@@ -21,8 +21,9 @@ struct RingConsumer::Source {
 
   LaneReader reader;
   Lane &lane;
-  uint64_t head = 0;      ///< As last looked at.
-  uint64_t busySince = 0; ///< Stamp; 0: it was not, or something has come since.
+  uint64_t head = 0;         ///< As last looked at.
+  uint64_t busySince = 0;    ///< Stamp; 0: it was not, or something has come since.
+  uint64_t headOnceBusy = 0; ///< Its position then.
   bool isUsed = false;
 };
 
@@ -110,16 +111,17 @@ void RingConsumer::lookAtAll() {
     for (unsigned spins = 0; busy && spins < 64; ++spins)
       busy = source->lane.busy.load(std::memory_order_acquire);
     uint64_t head = source->lane.head.load(std::memory_order_acquire);
-    if (!busy || head != source->head)
+    if (!busy || head != source->headOnceBusy)
       source->busySince = 0;
-    else if (!source->busySince)
+    if (busy && !source->busySince) {
       source->busySince = looked;
+      source->headOnceBusy = head;
+    }
     source->head = head;
     source->reader.publish(head);
     if (head != source->reader.at())
       active.push_back(source.get());
-    bool patient = !source->busySince || clock.toNs(looked) - clock.toNs(source->busySince) < patienceNs;
-    if (busy && patient)
+    if (busy && clock.toNs(looked) - clock.toNs(source->busySince) < patienceNs)
       owing.push_back(source.get());
   }
 }
