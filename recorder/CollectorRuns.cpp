@@ -189,8 +189,12 @@ void Collector::putRun(ArrayRef<Packet> packets, uint64_t firstName) {
   facts.diskErrors += packets.size() - std::min<uint64_t>(written, packets.size());
   ordinals.addRun(firstName, ordinal, packets);
   lastWasMemoryWrite = false;
-  if (options.observer)
-    options.observer->passed(ordinal, packets);
+  if (!options.observer)
+    return;
+  options.observer->passed(ordinal, packets);
+  // A deadline that was over.
+  if (const ObserverWishes *wishes = options.observer->takeWishes(); wishes && writer.packetCount())
+    carryOut(writer.packetCount() - 1, *wishes);
 }
 
 } // namespace tapeback

@@ -55,7 +55,9 @@ void takeEvidence(tb_device &device) {
 }
 
 void takeEvidenceInTime(tb_device &device) {
-  if (ring::Producer::now() - device.evidenceTaken >= device.evidencePeriod)
+  // A trigger's `snapshot` is asked for by the collector; recordings without one do not come here for it.
+  if (startedSession().producer.takeSnapshotRequest() ||
+      ring::Producer::now() - device.evidenceTaken >= device.evidencePeriod)
     takeEvidence(device);
 }
 

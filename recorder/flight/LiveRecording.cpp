@@ -42,6 +42,7 @@ Expected<std::unique_ptr<LiveRecording>> LiveRecording::prepare(const LiveOption
       result->names.push_back(prefix + trigger.name);
     for (const triggers::Action &action : program->actions) {
       result->talks |= action.op == ActionOp::Raise;
+      result->snapshots |= action.op == ActionOp::Snapshot;
       if (action.op != ActionOp::Capture)
         continue;
       result->captures = true;

@@ -51,6 +51,8 @@ public:
   ~LiveRecording();
 
   bool flight() const { return options.flight.has_value(); }
+  /// Some trigger may want a snapshot of the counters.
+  bool wantsSnapshots() const { return snapshots; }
   /// Of triggers that capture: their files are called after them.
   const std::vector<std::string> &captureNames() const { return names; }
   /// What the collector is to write to. `file` is null in flight mode, and must outlive this otherwise.
@@ -76,7 +78,7 @@ private:
   std::vector<std::unique_ptr<triggers::Program>> programs;
   std::vector<LiveTriggerOptions::Condition> conditions;
   std::vector<std::string> names;
-  bool captures = false, talks = false;
+  bool captures = false, talks = false, snapshots = false;
   triggers::CaptureAmount needed;
   std::unique_ptr<FlightHistory> history;
   std::unique_ptr<LiveTriggers> live;

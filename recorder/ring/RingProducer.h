@@ -107,6 +107,11 @@ public:
   uint64_t captureLimit() const { return limit; }
   /// True while attached and the collector lives (as far as is known).
   bool recording() const { return live.load(std::memory_order_acquire); }
+  /// Whether the collector has asked for a counter snapshot; the asking is over with that.
+  bool takeSnapshotRequest() {
+    return header && header->requests.load(std::memory_order_relaxed) != 0 &&
+           header->requests.exchange(0, std::memory_order_relaxed) != 0;
+  }
 
   /// Appends `record` with a payload of `bytes` (cut at captureLimit() with the flag Truncated). Fills in
   /// payloadBytes, hints but SamePayload, `sequence` (not for Complete) and `time` if 0. Returns the

@@ -182,6 +182,16 @@ class FlightLoopTest(unittest.TestCase):
         self.assertEqual(len(ours), 1)
         self.assertTrue(all(e["executed"] for e in told["triggers"]["events"]))
 
+    def test_snapshot_is_taken_at_the_next_call(self):
+        trig = self.trig('trigger s { when submit count 20 { snapshot; disarm; } }')
+        told = self.record("model:minnow", MINNOW, "--counters", "off", "--trigger", trig)
+        event = [e for e in told["triggers"]["events"] if e["action"] == "snapshot"]
+        self.assertEqual(len(event), 1)
+        snapshots = [p for p in self.packets("full.tape") if p["kind"] == "counter-snapshot"]
+        # Either the program made a call after it was asked, or the report says that it did not.
+        self.assertEqual(event[0]["executed"], bool(snapshots), event[0])
+        self.assertEqual(event[0]["reason"] is None, event[0]["executed"])
+
     def test_events_reach_another_recording(self):
         listener = self.path / "listen.trig"
         listener.write_text('trigger l { when raised trouble { fire "heard"; stop; } }')
