@@ -12,8 +12,6 @@ using namespace llvm;
 
 namespace tapeback {
 
-using namespace durable;
-
 Expected<DurableMode> parseDurableMode(StringRef text) {
   if (text == "off")
     return DurableMode::Off;
@@ -44,8 +42,8 @@ static bool putText(char (&out)[capture::nameBytes], StringRef text) {
 /// The bytes of a log in which nothing is logged yet.
 static Expected<std::vector<uint8_t>> emptyLog(DurableMode mode, ArrayRef<DurableSource> sources,
                                                const std::string &id) {
-  std::vector<DeviceRow> devices(capture::maxDevices);
-  std::vector<RegisterRow> registers;
+  std::vector<durable::DeviceRow> devices(capture::maxDevices);
+  std::vector<durable::RegisterRow> registers;
   for (size_t i = 0; i < sources.size() && i < devices.size(); ++i) {
     if (!putText(devices[i].alias, sources[i].alias))
       return failUsage("bad-alias", "the device's alias is too long for the durable log", sources[i].alias);
@@ -54,33 +52,34 @@ static Expected<std::vector<uint8_t>> emptyLog(DurableMode mode, ArrayRef<Durabl
     for (const RegisterDescription &reg : sources[i].description->registers) {
       if (reg.policy != ReplayPolicy::MayHang)
         continue;
-      RegisterRow row = {};
+      durable::RegisterRow row = {};
       row.offset = reg.offset;
       row.width = reg.width;
       row.device = uint32_t(i);
-      if (!putText(row.space, reg.space) || registers.size() == maxRegisters)
+      if (!putText(row.space, reg.space) || registers.size() == durable::maxRegisters)
         return failUsage("description-too-large", "too much may hang for the durable log", sources[i].alias);
       registers.push_back(row);
     }
   }
-  Header header = {};
-  std::memcpy(header.magic, magic, sizeof(magic));
-  header.version = version;
-  header.headerBytes = headerBytes;
+  durable::Header header = {};
+  std::memcpy(header.magic, durable::magic, sizeof(durable::magic));
+  header.version = durable::version;
+  header.headerBytes = durable::headerBytes;
   std::memcpy(header.id, id.data(), std::min(id.size(), sizeof(header.id)));
-  header.devicesOffset = headerBytes;
-  header.registersOffset = header.devicesOffset + devices.size() * sizeof(DeviceRow);
-  uint64_t end = header.registersOffset + registers.size() * sizeof(RegisterRow);
+  header.devicesOffset = durable::headerBytes;
+  header.registersOffset = header.devicesOffset + devices.size() * sizeof(durable::DeviceRow);
+  uint64_t end = header.registersOffset + registers.size() * sizeof(durable::RegisterRow);
   header.entriesOffset = (end + 4095) / 4096 * 4096;
   header.registerCount = uint32_t(registers.size());
-  header.entryCount = entryCount;
+  header.entryCount = durable::entryCount;
   header.everything = mode == DurableMode::All;
-  std::vector<uint8_t> bytes(header.entriesOffset + uint64_t(entryCount) * entryBytes);
+  std::vector<uint8_t> bytes(header.entriesOffset + uint64_t(durable::entryCount) * durable::entryBytes);
   std::memcpy(bytes.data(), &header, sizeof(header));
-  std::memcpy(bytes.data() + header.devicesOffset, devices.data(), devices.size() * sizeof(DeviceRow));
+  std::memcpy(bytes.data() + header.devicesOffset, devices.data(),
+              devices.size() * sizeof(durable::DeviceRow));
   if (!registers.empty())
     std::memcpy(bytes.data() + header.registersOffset, registers.data(),
-                registers.size() * sizeof(RegisterRow));
+                registers.size() * sizeof(durable::RegisterRow));
   return bytes;
 }
 
@@ -134,9 +133,9 @@ DurableFile::~DurableFile() {
   close(fd);
 }
 
-Cost DurableFile::cost() const {
-  Cost cost = {};
-  if (pread(fd, &cost, sizeof(cost), offsetof(Header, cost)) != ssize_t(sizeof(cost)))
+durable::Cost DurableFile::cost() const {
+  durable::Cost cost = {};
+  if (pread(fd, &cost, sizeof(cost), offsetof(durable::Header, cost)) != ssize_t(sizeof(cost)))
     return {};
   // Somebody took it away: what was done since then is in no log, and nobody could count it here.
   struct stat own, there;
@@ -159,8 +158,8 @@ static std::string textOf(const char (&text)[capture::nameBytes]) {
   return json::fixUTF8(StringRef(text, strnlen(text, sizeof(text))));
 }
 
-static bool isWhole(const Entry &entry, const DurableLog &log) {
-  if (entry.issueCheck != issueCheckOf(entry) || entry.device >= log.devices.size() ||
+static bool isWhole(const durable::Entry &entry, const DurableLog &log) {
+  if (entry.issueCheck != durable::issueCheckOf(entry) || entry.device >= log.devices.size() ||
       entry.space >= log.devices[entry.device].spaces.size())
     return false;
   switch (PacketKind(entry.kind)) {
@@ -195,41 +194,41 @@ Expected<DurableLog> readDurableLog(const std::string &path) {
   auto read = [&](void *out, size_t count, uint64_t offset) {
     return pread(file.fd, out, count, off_t(offset)) == ssize_t(count);
   };
-  Header header;
-  constexpr uint64_t deviceBytes = capture::maxDevices * sizeof(DeviceRow);
+  durable::Header header;
+  constexpr uint64_t deviceBytes = capture::maxDevices * sizeof(durable::DeviceRow);
   if (fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode) || !read(&header, sizeof(header), 0) ||
-      std::memcmp(header.magic, magic, sizeof(magic)) != 0)
+      std::memcmp(header.magic, durable::magic, sizeof(durable::magic)) != 0)
     return failTape("bad-durable-log", "this is no durable log", path);
   auto size = uint64_t(status.st_size);
   auto fits = [&](uint64_t offset, uint64_t count) { return offset <= size && count <= size - offset; };
-  if (header.version != version)
+  if (header.version != durable::version)
     return failTape("bad-durable-log", "a durable log of another version", path);
-  if (header.registerCount > maxRegisters || header.entryCount != entryCount ||
+  if (header.registerCount > durable::maxRegisters || header.entryCount != durable::entryCount ||
       !fits(header.devicesOffset, deviceBytes) ||
-      !fits(header.registersOffset, uint64_t(header.registerCount) * sizeof(RegisterRow)) ||
-      !fits(header.entriesOffset, uint64_t(entryCount) * entryBytes))
+      !fits(header.registersOffset, uint64_t(header.registerCount) * sizeof(durable::RegisterRow)) ||
+      !fits(header.entriesOffset, uint64_t(durable::entryCount) * durable::entryBytes))
     return failTape("bad-durable-log", "the durable log is damaged", path);
   DurableLog log;
   log.id = json::fixUTF8(StringRef(header.id, strnlen(header.id, sizeof(header.id))));
   log.everything = header.everything;
   for (uint32_t i = 0; i < capture::maxDevices; ++i) {
-    DeviceRow row;
-    if (!read(&row, sizeof(row), header.devicesOffset + i * sizeof(DeviceRow)))
+    durable::DeviceRow row;
+    if (!read(&row, sizeof(row), header.devicesOffset + i * sizeof(durable::DeviceRow)))
       return failTape("bad-durable-log", "the durable log cannot be read", path);
     DurableLog::Device device{textOf(row.alias), {}};
-    for (uint32_t space = 0; space < std::min(row.spaceCount, maxSpaces); ++space)
+    for (uint32_t space = 0; space < std::min(row.spaceCount, durable::maxSpaces); ++space)
       device.spaces.push_back(textOf(row.spaces[space]));
     log.devices.push_back(std::move(device));
   }
   for (uint32_t i = 0; i < header.registerCount; ++i) {
-    RegisterRow row;
-    if (!read(&row, sizeof(row), header.registersOffset + i * sizeof(RegisterRow)))
+    durable::RegisterRow row;
+    if (!read(&row, sizeof(row), header.registersOffset + i * sizeof(durable::RegisterRow)))
       return failTape("bad-durable-log", "the durable log cannot be read", path);
     log.registers.push_back({row.offset, row.width, row.device, textOf(row.space)});
   }
-  for (uint32_t i = 0; i < entryCount; ++i) {
-    Entry entry;
-    if (!read(&entry, sizeof(entry), header.entriesOffset + uint64_t(i) * entryBytes))
+  for (uint32_t i = 0; i < durable::entryCount; ++i) {
+    durable::Entry entry;
+    if (!read(&entry, sizeof(entry), header.entriesOffset + uint64_t(i) * durable::entryBytes))
       return failTape("bad-durable-log", "the durable log cannot be read", path);
     if (!entry.number)
       continue;
@@ -237,12 +236,12 @@ Expected<DurableLog> readDurableLog(const std::string &path) {
       ++log.damaged;
       continue;
     }
-    if (entry.answered && entry.answerCheck != answerCheckOf(entry))
+    if (entry.answered && entry.answerCheck != durable::answerCheckOf(entry))
       entry.answered = 0; // The answer was torn; that there was one is not certain.
     log.entries.push_back(entry);
   }
   std::sort(log.entries.begin(), log.entries.end(),
-            [](const Entry &a, const Entry &b) { return a.number < b.number; });
+            [](const durable::Entry &a, const durable::Entry &b) { return a.number < b.number; });
   return log;
 }
 

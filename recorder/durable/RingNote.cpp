@@ -13,7 +13,7 @@ using namespace llvm;
 
 namespace tapeback {
 
-static constexpr size_t maxSpaces = 256;
+static constexpr size_t maxNoteSpaces = 256;
 static constexpr uint64_t maxNoteBytes = 256 << 20;
 
 static std::string notePath(const std::string &ringPath) {
@@ -40,7 +40,7 @@ void RingNote::opened(uint16_t device, ArrayRef<uint8_t> payload) {
   };
   StringRef text;
   size_t count = 0;
-  if (device >= devices.size() || !take(text) || text.getAsInteger(10, count) || count > maxSpaces)
+  if (device >= devices.size() || !take(text) || text.getAsInteger(10, count) || count > maxNoteSpaces)
     return;
   std::vector<std::string> spaces;
   for (size_t i = 0; i < count; ++i) {
@@ -101,7 +101,7 @@ Expected<RingNote> RingNote::read(const std::string &ringPath) {
   for (const json::Value &row : *rows) {
     const json::Object *fields = row.getAsObject();
     const json::Array *spaces = fields ? fields->getArray("spaces") : nullptr;
-    if (!fields || (spaces && spaces->size() > maxSpaces))
+    if (!fields || (spaces && spaces->size() > maxNoteSpaces))
       return failUsage("bad-session", "the note beside the ring is not one", path);
     Device device;
     device.alias = fields->getString("alias").value_or("").str();
