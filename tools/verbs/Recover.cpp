@@ -23,7 +23,7 @@ constexpr VerbHelp recoverHelp = {
     "\n"
     "What a killed recording left beside its PATH.partial is taken, too: the ring in shared memory, with "
     "what\n"
-    "the recorder had not written yet, and the log of record --durable, with accesses that never came "
+    "the recorder had not written yet, and the log of a durable recording, with accesses that never came "
     "back.\n",
     "  tapeback recover run.tape.partial -o run.tape\n"
     "  tapeback recover broken.tape -o saved.tape && echo nothing was lost\n",
