@@ -1,6 +1,7 @@
 // Reducing as a user does it: a failing tape shrinks to the least that fails in the same way, which a replay
 // reproduces, and which a C program made of it shows without a tape.
 #include "tests/support/RunProgram.h"
+#include "tests/support/Skip.h"
 #include "llvm/Support/JSON.h"
 #include <doctest/doctest.h>
 #include <filesystem>
@@ -128,6 +129,9 @@ TEST_CASE("reduce: bad usage") {
 }
 
 TEST_CASE("export to C: the program fails in the same way, and holds on a sound device") {
+#ifdef TAPEBACK_SANITIZED
+  TB_SKIP("a plain C program cannot be linked to a library that is made for sanitizers");
+#endif
   Failing failing;
   REQUIRE(failing.reduce().exited(0));
   std::string source = failing.scratch.file("small.c"), program = failing.scratch.file("small");
