@@ -255,9 +255,9 @@ llvm::Error DiffSide::load(const DiffStream &stream, uint64_t *position, size_t 
       if (!run.empty() && (run.size() >= longestPoll || !isPollTurn(run.back(), *item)))
         flush();
       if (item->packet.kind == PacketKind::RegisterRead && item->level == DiffLevel::Packet)
-        run.push_back(std::move(*item));
+        run.push_back(*item);
       else
-        items.push_back(std::move(*item));
+        items.push_back(*item);
     }
   }
   flush();

@@ -30,8 +30,12 @@ std::vector<std::string> environmentWith(const std::map<std::string, std::string
     if (!variables.count(entry.substr(0, entry.find('='))))
       result.push_back(std::move(entry));
   }
-  for (const auto &[name, value] : variables)
-    result.push_back(name + "=" + value);
+  for (const auto &[name, value] : variables) {
+    std::string entry = name;
+    entry += '=';
+    entry += value;
+    result.push_back(std::move(entry));
+  }
   return result;
 }
 
