@@ -109,9 +109,11 @@ void GapHistogram::add(uint64_t nanoseconds) {
 
 uint64_t GapHistogram::quantile(double q) const {
   uint64_t wanted = uint64_t(std::ceil(q * double(total))), seen = 0;
-  for (unsigned step = 0; step < steps.size() && total; ++step)
-    if ((seen += steps[step]) >= std::max<uint64_t>(1, wanted))
+  for (unsigned step = 0; step < steps.size() && total; ++step) {
+    seen += steps[step];
+    if (seen >= std::max<uint64_t>(1, wanted))
       return std::min(endOf(step), largest);
+  }
   return 0;
 }
 
