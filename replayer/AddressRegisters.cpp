@@ -56,9 +56,9 @@ void AddressRegisters::addSlot(unsigned low, std::optional<unsigned> high) {
     if (!reg)
       continue;
     const RegisterDescription &which = description->registers[*reg];
-    for (uint16_t space = 0; space < spaces.size(); ++space)
+    for (size_t space = 0; space < spaces.size(); ++space)
       if (spaces[space] == which.space)
-        parts.push_back({space, which.offset, which.width, *reg, unsigned(slots.size()), shift});
+        parts.push_back({uint16_t(space), which.offset, which.width, *reg, unsigned(slots.size()), shift});
     shift += 8 * which.width;
   }
   slots.push_back(slot);

@@ -5,7 +5,7 @@
 
 namespace tapeback {
 
-PostMortem::PostMortem(const TapeSource &source) : source(source) {
+PostMortem::PostMortem(const TapeSource &source) {
   std::vector<std::string> spaces = source.spaceNames();
   for (size_t device = 0; device < source.deviceCount(); ++device) {
     const Description *description = source.description(uint16_t(device));

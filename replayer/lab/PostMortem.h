@@ -34,7 +34,6 @@ private:
   bool isReset(const Packet &packet) const;
   void look(Player &player);
 
-  const TapeSource &source;
   bool any = false; ///< Some device has a list.
   /// Registers whose write resets a device, by (device, space, address), with what has to be written.
   struct SoftReset {
