@@ -14,8 +14,11 @@ struct HotThread {
   bool sole;       ///< It was the first, and may go in without the mutex while there is no other.
   struct ThreadState *state;
 };
+// It is constinit: nothing runs before main.
+// NOLINTBEGIN(bugprone-dynamic-static-initializers)
 [[gnu::visibility("hidden"),
   gnu::tls_model("initial-exec")]] extern constinit thread_local HotThread hotThread;
+// NOLINTEND(bugprone-dynamic-static-initializers)
 
 /// More than one thread has used the library. Never false again.
 // NOLINTNEXTLINE(bugprone-dynamic-static-initializers)

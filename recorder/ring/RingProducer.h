@@ -45,9 +45,10 @@ struct ThreadLane {
   LaneWriter *writer;
 };
 // Initial-exec: one instruction where the general model makes a call.
-// NOLINTNEXTLINE(bugprone-dynamic-static-initializers)
+// NOLINTBEGIN(bugprone-dynamic-static-initializers)
 [[gnu::visibility("hidden"),
   gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadLane threadLane;
+// NOLINTEND(bugprone-dynamic-static-initializers)
 
 /// What an operation that completes in place says: the slot's words, so that it is filled in without stores
 /// that the processor would have to put together again.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "format/Packet.h"
+#include <cstddef>
 
 namespace tapeback::bench {
 
