@@ -98,7 +98,9 @@ void Collector::observe(uint64_t ordinal, const Packet &packet, const PacketExtr
 }
 
 void Collector::carryOut(uint64_t ordinal, const ObserverWishes &wished) {
-  const ObserverWishes wishes = wished; // Markers are shown to the observer, which may wish again.
+  // Markers are shown to the observer, which may wish again: what it holds changes under us.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
+  const ObserverWishes wishes = wished;
   for (const std::string &marker : wishes.markers) {
     if (phase != Phase::Recording || byNumber.empty())
       return;
