@@ -82,6 +82,9 @@ void AddressRegisters::reset() {
 llvm::SmallVector<AddressRegisters::Touched, 2> AddressRegisters::touched(uint16_t space, uint64_t address,
                                                                           unsigned width) const {
   llvm::SmallVector<Touched, 2> result;
+  // A hostile tape's word for a width: no access is wider than a register.
+  if (width > 8)
+    return result;
   auto at = std::upper_bound(
       parts.begin(), parts.end(), std::make_pair(space, address),
       [](const auto &place, const Part &part) { return place < std::make_pair(part.space, part.offset); });
@@ -93,6 +96,8 @@ llvm::SmallVector<AddressRegisters::Touched, 2> AddressRegisters::touched(uint16
       continue;
     uint64_t first = std::max(address, at->offset), last = std::min(address + width, at->offset + at->width);
     unsigned low = at->shift + unsigned(first - at->offset) * 8, bits = unsigned(last - first) * 8;
+    if (low >= 64)
+      continue; // Above what an address has.
     uint64_t mask = (bits >= 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1) << low;
     result.push_back({at->slot, mask, int(low) - int(first - address) * 8});
   }
