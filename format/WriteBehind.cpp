@@ -73,6 +73,8 @@ bool WriteBehind::startThread() {
     thread = std::thread([this] { run(); });
   } catch (const std::system_error &) {
     // No thread to be had: then without one.
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return false;
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread.joinable();
