@@ -1,6 +1,7 @@
 // One record of the ring, its collector draining it, against one LTTng-UST event of equal payload: a register
 // access, which is stamped twice (when it is issued and when it comes back), and an event, which is stamped
-// once. Run by LttngPeer.py, which sets up LTTng's session; prints one JSON object.
+// once. Run by LttngPeer.py, which sets up LTTng's session; prints one JSON object. With "--emit", nothing
+// but LTTng's events: what one costs, for its triggers.
 #include "format/Failure.h"
 #include "recorder/CaptureCompiler.h"
 #include "recorder/ring/RingConsumer.h"
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstring>
+#include <ctime>
 #include <thread>
 #include <vector>
 
@@ -29,13 +32,29 @@ double medianOf(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+double processorNanoseconds() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return double(time.tv_sec) * 1e9 + double(time.tv_nsec);
+}
+
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
   constexpr uint64_t count = 200'000;
   constexpr unsigned rounds = 9;
   if (!lttngEnabled()) {
     std::puts("{\"benchmark\": \"lttng-peer\", \"skipped\": \"the event is not enabled: run LttngPeer.py\"}");
+    return 0;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "--emit") == 0) {
+    std::vector<double> events;
+    for (unsigned round = 0; round < rounds; ++round) {
+      double start = processorNanoseconds();
+      lttngEmit(count / 4);
+      events.push_back((processorNanoseconds() - start) / (double(count) / 4));
+    }
+    std::printf("{\"event_ns\": %.2f}\n", medianOf(events));
     return 0;
   }
   auto table = llvm::cantFail(compileCaptureTable({{"device", "null:", nullptr}}));

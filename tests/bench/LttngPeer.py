@@ -2,6 +2,11 @@
 """One stamped record against an LTTng-UST event of equal payload, in snapshot mode, in one run.
 
     tests/bench/LttngPeer.py [--bin DIR]
+    tests/bench/LttngPeer.py --triggers [--most N]
+
+With --triggers, LTTng's trigger path instead, beside `trigger-load`: what an event costs the program with 0 to 1,000
+triggers whose filter never holds, and the throughput that is left of that without. LTTng looks at a trigger where
+the event is emitted, Tapeback in its collector.
 
 Needs Debian's lttng-tools and liblttng-ust-dev (the benchmark is built when CMake finds them). Prints one JSON object;
 with "skipped" and the reason where LTTng is not there. Starts a session daemon if none runs, and ends it again.
@@ -12,6 +17,7 @@ import os
 import pathlib
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,9 +37,27 @@ def run(*command):
     return done.stdout.decode(errors="replace")
 
 
+def triggers(bench, most):
+    """Throughput with so many triggers against that without: medians of three runs."""
+    def event():
+        return json.loads(run(str(bench), "--emit"))["event_ns"]
+    armed, curve, costs = 0, {}, {}
+    for count in [n for n in (0, 1, 10, 100, 1000) if n <= most]:
+        for armed in range(armed, count):
+            run("lttng", "add-trigger", "--name", f"never{armed}", "--condition=event-rule-matches", "--type=user",
+                "--name=tapeback_bench:access", f"--filter=value == {10**9 + armed}", "--action=notify")
+        armed = count
+        costs[count] = statistics.median(event() for _ in range(3))
+        curve[str(count)] = round(costs[0] / costs[count], 3)
+    return {"benchmark": "lttng-triggers", "ns_per_event": {str(n): cost for n, cost in costs.items()},
+            "throughput_by_armed_triggers": curve}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--triggers", action="store_true", help="LTTng's triggers instead")
+    parser.add_argument("--most", type=int, default=1000, metavar="N", help="at most so many of them")
     options = parser.parse_args()
     bench = options.bin / "bench" / "lttng-bench"
     if not shutil.which("lttng-sessiond") or not shutil.which("lttng"):
@@ -50,7 +74,10 @@ def main():
             run("lttng", "create", name, "--snapshot", "--output", os.path.join(scratch, "trace"))
             run("lttng", "enable-event", "--session", name, "--userspace", "tapeback_bench:access")
             run("lttng", "start", name)
-            print(run(str(bench)).strip())
+            if options.triggers:
+                print(json.dumps(triggers(bench, options.most)))
+            else:
+                print(run(str(bench)).strip())
             run("lttng", "destroy", name, "--no-wait")
         except RuntimeError as error:
             skip(str(error).strip())
