@@ -64,6 +64,23 @@ const AccessRule &AccessRules::find(uint16_t space, uint64_t address, unsigned w
   return slot.rule;
 }
 
+/// Of one byte: the name that would allow to write it. A register that is named may be written wherever it
+/// is, and in a range that is named everything may.
+const std::string *AccessRules::forbids(llvm::StringRef space, uint64_t address,
+                                        const RegisterDescription *reg) const {
+  if (reg && llvm::is_contained(allowed, reg->name))
+    return nullptr;
+  bool inAllowed = false;
+  for (const ForbiddenRange &range : description->forbidden) {
+    if (range.space != space || address < range.first || address > range.last)
+      continue;
+    if (!llvm::is_contained(allowed, range.name))
+      return &range.name;
+    inAllowed = true;
+  }
+  return reg && reg->policy == ReplayPolicy::Forbidden && !inAllowed ? &reg->name : nullptr;
+}
+
 AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width) const {
   AccessRule rule;
   width = std::min(width, 8u);
@@ -71,10 +88,11 @@ AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width
   if (!description || space >= spaces.size())
     return rule;
   unsigned ignored = 0;
-  bool unpolled = false;
   // Byte by byte: an access may cover part of a register, or several.
   for (unsigned byte = 0; byte < width && address + byte >= address; ++byte) {
     const RegisterDescription *reg = description->find(spaces[space], address + byte, 1);
+    if (!rule.forbidden)
+      rule.forbidden = forbids(spaces[space], address + byte, reg);
     if (!reg)
       continue;
     if (!rule.reg)
@@ -85,15 +103,14 @@ AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width
     uint64_t polled = reg->pollMask >> (8 * ((address + byte - reg->offset) & 7));
     rule.pollMask &= ~((~polled & 0xff) << (8 * byte));
     // A read that changes something is never repeated, whatever else lies in the access.
-    unpolled |= isChangedByReads(*reg);
-    rule.forbidden |= reg->policy == ReplayPolicy::Forbidden && !llvm::is_contained(allowed, reg->name);
+    rule.readsChange |= isChangedByReads(*reg);
     rule.mayHang |= reg->policy == ReplayPolicy::MayHang;
     rule.substitute |= reg->policy == ReplayPolicy::Substitute;
-    rule.flows |= !reg->flowsInto.empty();
+    rule.flows |= !reg->flowsInto.empty() || !reg->flowsIntoEntries.empty();
     rule.pollUntil |= reg->policy == ReplayPolicy::PollUntil;
     rule.branching |= isBranching(reg->cls);
   }
-  if (unpolled)
+  if (rule.readsChange)
     rule.pollMask = 0;
   rule.ignore = width && ignored == width;
   rule.whole = rule.reg && rule.reg->offset == address && rule.reg->width == width;

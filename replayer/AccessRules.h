@@ -12,7 +12,8 @@ struct AccessRule {
   const RegisterDescription *reg = nullptr; ///< The lowest register touched; null if none is described.
   uint64_t compareMask = ~uint64_t(0);      ///< Bits that are compared; bits above the width are clear.
   bool ignore = false;                      ///< Policy ignore on all of it: not compared at all.
-  bool forbidden = false;                   ///< Never written unless the user names the register.
+  /// Never written unless the user says this name, of a register or of a range; null if it may be.
+  const std::string *forbidden = nullptr;
   bool mayHang = false;
   bool substitute = false;   ///< Its value is of this run, and handed on in place of the recorded one …
   bool flows = false;        ///< … and the description says where to.
@@ -21,6 +22,7 @@ struct AccessRule {
   bool startsWork = false;   ///< Whole: writes start an activity or a reset, or hand entries of a queue over.
   bool tellsDone = false;    ///< Whole: some of its values say that something is done (`done`, `idle`) …
   bool tellsCause = false;   ///< … or why an interrupt came.
+  bool readsChange = false;  ///< A read of some of it changes something.
   uint64_t pollMask = 0;     ///< Bits that a loop of reads may be waiting for; 0: never a poll.
   bool pollUntil = false;    ///< Reads are turns of a hand-made poll loop.
   bool branching = false;    ///< The program looks at it to decide what to do next.
@@ -33,7 +35,8 @@ struct AccessRule {
 class AccessRules {
 public:
   /// `description` may be null: then everything is compared and nothing forbidden. Both must outlive this.
-  /// `spaces`: tape space ids to names. `allowed`: registers that may be written although forbidden.
+  /// `spaces`: tape space ids to names. `allowed`: registers and ranges that may be written although
+  /// forbidden.
   AccessRules(const Description *description, std::vector<std::string> spaces,
               std::vector<std::string> allowed);
 
@@ -41,6 +44,7 @@ public:
   const AccessRule &find(uint16_t space, uint64_t address, unsigned width);
 
 private:
+  const std::string *forbids(llvm::StringRef space, uint64_t address, const RegisterDescription *reg) const;
   AccessRule compute(uint16_t space, uint64_t address, unsigned width) const;
 
   struct Slot {

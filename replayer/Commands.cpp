@@ -111,14 +111,20 @@ llvm::Expected<std::string> doorbellText(TapeSource &source, uint64_t ordinal) {
 
 } // namespace
 
-std::optional<unsigned> doorbellQueue(const TapeSource &source, const Packet &packet) {
+const RegisterDescription *registerWritten(const TapeSource &source, const Packet &packet) {
   const Description *description = source.description(packet.device);
   if (!description || packet.kind != PacketKind::RegisterWrite)
-    return std::nullopt;
+    return nullptr;
   const RegisterDescription *reg =
       description->find(source.spaceName(packet.space), packet.address, packet.width);
-  if (!reg || reg->offset != packet.address)
+  return reg && reg->offset == packet.address ? reg : nullptr;
+}
+
+std::optional<unsigned> doorbellQueue(const TapeSource &source, const Packet &packet) {
+  const RegisterDescription *reg = registerWritten(source, packet);
+  if (!reg)
     return std::nullopt;
+  const Description *description = source.description(packet.device);
   for (unsigned i = 0; i < description->queues.size(); ++i)
     if (description->queues[i].doorbell == description->indexOf(*reg))
       return i;
@@ -128,13 +134,10 @@ std::optional<unsigned> doorbellQueue(const TapeSource &source, const Packet &pa
 bool isCommand(const TapeSource &source, const Packet &packet) {
   if (packet.kind == PacketKind::Submit || doorbellQueue(source, packet))
     return true;
+  const RegisterDescription *reg = registerWritten(source, packet);
+  if (!reg)
+    return false;
   const Description *description = source.description(packet.device);
-  if (!description || packet.kind != PacketKind::RegisterWrite)
-    return false;
-  const RegisterDescription *reg =
-      description->find(source.spaceName(packet.space), packet.address, packet.width);
-  if (!reg || reg->offset != packet.address)
-    return false;
   for (const ActivityDescription &activity : description->activities)
     if (activity.starts.reg == description->indexOf(*reg) && activity.starts.holds(packet.value))
       return true;
@@ -144,13 +147,10 @@ bool isCommand(const TapeSource &source, const Packet &packet) {
 bool isReset(const TapeSource &source, const Packet &packet) {
   if (packet.kind == PacketKind::Reset)
     return true;
+  const RegisterDescription *reg = registerWritten(source, packet);
+  if (!reg)
+    return false;
   const Description *description = source.description(packet.device);
-  if (!description || packet.kind != PacketKind::RegisterWrite)
-    return false;
-  const RegisterDescription *reg =
-      description->find(source.spaceName(packet.space), packet.address, packet.width);
-  if (!reg || reg->offset != packet.address)
-    return false;
   for (const RegisterCondition &condition : description->resets)
     if (condition.reg == description->indexOf(*reg) && condition.holds(packet.value))
       return true;

@@ -6,6 +6,9 @@
 
 namespace tapeback {
 
+/// The register that a write begins at; null if it is no write, or of none that the description knows.
+const RegisterDescription *registerWritten(const TapeSource &source, const Packet &packet);
+
 /// The write, of the whole register, that hands entries of a queue over. Its queue, or nothing.
 std::optional<unsigned> doorbellQueue(const TapeSource &source, const Packet &packet);
 

@@ -198,9 +198,12 @@ Comparison compareObservations(const Packet &packet, const PacketExtra &extra,
         return byRule(passed);
     return byRule(e.value == a.value ? Rule::Same : Rule::PollCondition);
   case PacketKind::MemoryRead:
-  case PacketKind::Acquire: return compareContent(expected, actual);
-  case PacketKind::DmaCompletion:
-    return bringsContent(packet) ? compareContent(expected, actual) : byRule(Rule::Same);
+  case PacketKind::Acquire:
+  case PacketKind::DmaCompletion: {
+    Comparison result = bringsContent(packet) ? compareContent(expected, actual) : byRule(Rule::Same);
+    bool live = a.rule == Rule::LiveValue || e.rule == Rule::LiveValue;
+    return live && result.rule == Rule::Same ? byRule(Rule::LiveValue) : result;
+  }
   case PacketKind::Interrupt:
     for (Rule stood : {Rule::InterruptCause, Rule::InterruptEarly, Rule::InterruptCoalesced})
       if (a.rule == stood || e.rule == stood)
@@ -211,9 +214,9 @@ Comparison compareObservations(const Packet &packet, const PacketExtra &extra,
   case PacketKind::LateCompletion: return compareRead(context, packet, e.value, a.value);
   // What is said to the device, and events: issued, and that is all there is to them.
   case PacketKind::RegisterWrite:
+  case PacketKind::Submit:
     return byRule(a.rule == Rule::LiveValue || e.rule == Rule::LiveValue ? Rule::LiveValue : Rule::Same);
   case PacketKind::MemoryWrite:
-  case PacketKind::Submit:
   case PacketKind::DmaDescriptor:
   case PacketKind::Marker:
   case PacketKind::SpanBegin:

@@ -113,6 +113,7 @@ llvm::Error DeviceBinding::unmap(uint64_t iova) {
     return failUsage("not-mapped", "nothing is mapped at 0x" + llvm::utohexstr(iova, true));
   mappedBytes -= region->second.size;
   uint64_t placed = region->second.iova;
+  lives.overwritten(iova, region->second.size);
   mapped.erase(region);
   moving.unmapped(iova);
   return dut->unmap(placed);
@@ -135,8 +136,12 @@ bool DeviceBinding::isMapped(uint64_t iova, uint64_t length) const {
 }
 
 llvm::Error DeviceBinding::readMemory(uint64_t address, llvm::MutableArrayRef<uint8_t> out) const {
-  if (LLVM_LIKELY(!moving.moves()))
-    return dut->readMemory(address, out);
+  if (LLVM_LIKELY(!moving.moves())) {
+    if (llvm::Error error = dut->readMemory(address, out))
+      return error;
+    lives.revert(address, out);
+    return llvm::Error::success();
+  }
   for (size_t done = 0; done < out.size();) {
     AddressMap::Piece piece = moving.map.piece(address + done, out.size() - done);
     if (llvm::Error error = dut->readMemory(piece.placed, out.slice(done, piece.size)))
@@ -144,10 +149,12 @@ llvm::Error DeviceBinding::readMemory(uint64_t address, llvm::MutableArrayRef<ui
     done += piece.size;
   }
   moving.pointers.revert(address, out);
+  lives.revert(address, out);
   return llvm::Error::success();
 }
 
 llvm::Error DeviceBinding::writeMemory(uint64_t address, llvm::ArrayRef<uint8_t> in) {
+  lives.overwritten(address, in.size());
   if (LLVM_LIKELY(!moving.moves()))
     return dut->writeMemory(address, in);
   std::vector<uint8_t> changed;
@@ -179,6 +186,7 @@ llvm::Error DeviceBinding::reset(ResetKind kind, uint64_t packet,
     if (llvm::Error error = dut->reset(kind))
       return error;
   moving.reset();
+  lives.clear();
   fingerprint.clear();
   fresh = true;
   freshKind = kind;

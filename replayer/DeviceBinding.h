@@ -4,6 +4,7 @@
 
 #include "hal/Target.h"
 #include "replayer/AccessRules.h"
+#include "replayer/LiveMemory.h"
 #include "replayer/Needs.h"
 #include "replayer/Relocation.h"
 #include "replayer/TapeSource.h"
@@ -71,6 +72,10 @@ public:
   /// Content as the recording would have it: addresses that are elsewhere now are the recorded ones.
   llvm::Error readMemory(uint64_t address, llvm::MutableArrayRef<uint8_t> out) const;
   llvm::Error writeMemory(uint64_t address, llvm::ArrayRef<uint8_t> in);
+  /// Content is told as recorded where values of this run stand in it, too. What is stored in another way
+  /// than by writeMemory() is to be told to it.
+  LiveMemory &live() { return lives; }
+  const LiveMemory &live() const { return lives; }
   Relocation &relocation() { return moving; }
   const Relocation &relocation() const { return moving; }
 
@@ -107,6 +112,7 @@ private:
   AccessRules rules;
   std::map<uint64_t, MemoryRegion> mapped;
   Relocation moving;
+  LiveMemory lives;
   struct FingerprintValue {
     unsigned reg;
     uint64_t mask, value;

@@ -1,5 +1,4 @@
 #include "replayer/Needs.h"
-#include "format/Failure.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace tapeback {
@@ -12,15 +11,8 @@ bool isBusConfigurationSpace(const Description *description, llvm::StringRef spa
 
 llvm::Expected<std::vector<DeviceNeeds>> findNeeds(TapeSource &source, std::optional<uint64_t> endPacket) {
   std::vector<DeviceNeeds> needs(source.deviceCount());
-  uint64_t end = std::min(source.reader().summary().packets, endPacket.value_or(~uint64_t(0)));
-  PacketBatch batch;
-  for (uint64_t position = 0; position < end; position += batch.packets.size()) {
-    if (llvm::Error error = source.reader().readBlockFrom(position, batch))
-      return error;
-    if (batch.packets.empty())
-      return failTape("short-tape", "the tape ends before its last packet",
-                      "packet " + std::to_string(position));
-    for (size_t i = 0; i < batch.packets.size() && position + i < end; ++i) {
+  auto look = [&](const PacketBatch &batch, size_t count) -> llvm::Expected<bool> {
+    for (size_t i = 0; i < count; ++i) {
       const Packet &packet = batch.packets[i];
       if (packet.device >= needs.size())
         continue; // Refused when it comes.
@@ -34,19 +26,22 @@ llvm::Expected<std::vector<DeviceNeeds>> findNeeds(TapeSource &source, std::opti
             !device.spaces.count(packet.space) &&
             !isBusConfigurationSpace(source.description(packet.device),
                                      source.reader().spaces()[packet.space]))
-          device.spaces.emplace(packet.space, position + i);
+          device.spaces.emplace(packet.space, batch.firstOrdinal + i);
         break;
       case PacketKind::MemoryMap:
       case PacketKind::Submit:
         if (!device.memory)
-          device.memory = position + i;
+          device.memory = batch.firstOrdinal + i;
         if (packet.kind == PacketKind::MemoryMap)
           device.extent.add(packet.address, batch.extra(packet).length);
         break;
       default: break;
       }
     }
-  }
+    return true;
+  };
+  if (llvm::Error error = source.eachBlock(endPacket, look))
+    return error;
   // What was mapped before the tape begins, or before the place that a replay starts from.
   for (uint64_t n = 0; n < source.reader().keyframeCount(); ++n) {
     llvm::Expected<Keyframe> keyframe = source.reader().keyframe(n);

@@ -23,13 +23,11 @@ bool dropsMemory(PacketKind kind) {
 
 } // namespace
 
-llvm::Error forbiddenWrite(const AccessRule &rule, uint64_t packet) {
-  std::string name = rule.reg ? rule.reg->name : "";
-  return failUsage("forbidden-write",
-                   "the tape writes register " + name + ", which the description forbids a replay to write",
-                   "packet " + std::to_string(packet),
-                   "--allow-register " + name +
-                       " if you know that it does no harm; --dry-run lists all writes");
+llvm::Error forbiddenWrite(const std::string &name, uint64_t packet) {
+  return failUsage(
+      "forbidden-write", "the tape writes to " + name + ", which the description forbids a replay to write",
+      "packet " + std::to_string(packet),
+      "--allow-register " + name + " if you know that it does no harm; --dry-run lists all writes");
 }
 
 /// A name that allows nothing is a mistyped one.
@@ -37,14 +35,20 @@ static llvm::Error checkAllowances(const TapeSource &source, llvm::ArrayRef<std:
   std::string known;
   llvm::StringSet<> registers;
   for (size_t device = 0; device < source.deviceCount(); ++device)
-    if (const Description *description = source.description(uint16_t(device)))
+    if (const Description *description = source.description(uint16_t(device))) {
+      auto add = [&](const std::string &name) {
+        if (registers.insert(name).second && registers.size() <= 40)
+          known += (known.empty() ? "" : ", ") + name;
+      };
+      for (const ForbiddenRange &range : description->forbidden)
+        add(range.name);
       for (const RegisterDescription &reg : description->registers)
-        if (registers.insert(reg.name).second && registers.size() <= 40)
-          known += (known.empty() ? "" : ", ") + reg.name;
+        add(reg.name);
+    }
   for (const std::string &name : names)
     if (!registers.contains(name))
-      return failUsage("unknown-register", "no description has a register '" + name + "'",
-                       "--allow-register " + name, known.empty() ? "" : "registers are: " + known);
+      return failUsage("unknown-register", "no description has a register or forbidden range '" + name + "'",
+                       "--allow-register " + name, known.empty() ? "" : "there are: " + known);
   return llvm::Error::success();
 }
 
@@ -149,6 +153,9 @@ bool Player::canBatch(const Packet &packet, const PacketExtra &extra, const Acce
       return false;
     [[fallthrough]];
   case PacketKind::Submit:
+    if (packet.kind == PacketKind::Submit &&
+        following[packet.device].substitution.flowsIntoEntries(packet.value))
+      return false;
     return extra.payload && extra.length <= batchedContent && !(packet.flags & (NotCaptured | Truncated)) &&
            bindings[packet.device].capabilities().memory;
   default: return false;
@@ -175,6 +182,7 @@ llvm::Error Player::queue(uint64_t ordinal, const Packet &packet, const PacketEx
     operation.data = arena.data() + at;
     operation.length = size;
     lastContent = {packet.device, packet.address, extra.length, extra.payload};
+    bindings[packet.device].live().overwritten(packet.address, size);
     if (packet.kind == PacketKind::Submit)
       noteSubmit(packet, *content);
     else
@@ -310,11 +318,11 @@ llvm::Expected<size_t> Player::issue(const PacketBatch &batch, size_t begin, siz
     // Replay looks for these before it touches anything; nothing else may get past this either.
     if (packet.kind == PacketKind::RegisterWrite && rule->forbidden &&
         packet.completion != Completion::Pending)
-      return forbiddenWrite(*rule, ordinal);
+      return forbiddenWrite(*rule->forbidden, ordinal);
     bool batched = canBatch(packet, extra, rule);
     // Reads that wait for something are issued by themselves.
-    if (batched && packet.kind == PacketKind::RegisterRead && polls.mayBe(batch, i, *rule) &&
-        bindings[packet.device].capabilities().answers) {
+    if (batched && packet.kind == PacketKind::RegisterRead &&
+        bindings[packet.device].capabilities().answers && polls.mayBe(batch, i, *rule)) {
       llvm::Expected<PollRole> role = polls.roleOf(batch, i, *rule);
       if (!role)
         return role.takeError();

@@ -121,6 +121,9 @@ private:
   llvm::Error memoryOracle(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, Observation &o);
   llvm::Error resetDevice(uint64_t ordinal, const Packet &packet, Observation &o);
   llvm::Error evidence(const Packet &packet, Observation &o);
+  /// The entry as this run has it, in `scratch` if it is another than the recorded one. Fills `changed`.
+  llvm::ArrayRef<uint8_t> liveEntry(const Packet &packet, llvm::ArrayRef<uint8_t> entry);
+  void noteLive(const Packet &packet, llvm::ArrayRef<uint8_t> entry);
   void noteSubmit(const Packet &packet, llvm::ArrayRef<uint8_t> entry);
   void noteOverwritten(const Packet &packet, const PacketExtra &extra);
   llvm::Error notePassed(const Packet &packet, ObservationLog &log, Observation &o);
@@ -172,6 +175,11 @@ private:
   LanesReport laneCounts;
   std::vector<std::string> clockNames;
   std::vector<uint8_t> scratch;
+  struct LiveField {
+    const EntryField *field;
+    uint64_t recorded, live;
+  };
+  std::vector<LiveField> liveFields; ///< Of the entry that is being stored.
 
   /// The last content put into memory: a descriptor that repeats it needs no second write.
   struct {
@@ -184,8 +192,8 @@ private:
   bool isStopped = false;
 };
 
-/// The refusal of a write that the description forbids: class Usage, the packet named.
-llvm::Error forbiddenWrite(const AccessRule &rule, uint64_t packet);
+/// The refusal of a write to a register or range that the description forbids: class Usage, the packet named.
+llvm::Error forbiddenWrite(const std::string &name, uint64_t packet);
 
 /// After such a failure there is no point in going on.
 bool isFatalForTarget(const Failure &failure);

@@ -28,7 +28,8 @@ llvm::Error Player::memoryWait(const Packet &packet, const PacketExtra &extra, O
     bool met = (o.value & extra.mask) == extra.expected;
     // A target that is faster may have passed several fences before we look.
     bool passed = !met && queues.isBehindFence(packet.address, width, extra.mask, extra.expected, o.value);
-    o.rule = passed ? Rule::FencePassed : Rule::Same;
+    bool live = binding.live().any(packet.address, width);
+    o.rule = passed ? Rule::FencePassed : live ? Rule::LiveValue : Rule::Same;
     return uint64_t(met || passed);
   };
   uint64_t deadline = binding.capabilities().answers ? extra.deadline : 0;
@@ -91,7 +92,49 @@ llvm::Error Player::writeContent(const Packet &packet, const PacketExtra &extra,
   if (content->size() > rows->length())
     return failUsage("bad-content", "a content of " + std::to_string(content->size()) + " bytes for " +
                                         std::to_string(rows->length()));
-  return rows->write(binding, *content);
+  if (packet.kind != PacketKind::Submit)
+    return rows->write(binding, *content);
+  if (llvm::Error error = rows->write(binding, liveEntry(packet, *content)))
+    return error;
+  noteLive(packet, *content);
+  if (!liveFields.empty())
+    o.rule = Rule::LiveValue;
+  return llvm::Error::success();
+}
+
+llvm::ArrayRef<uint8_t> Player::liveEntry(const Packet &packet, llvm::ArrayRef<uint8_t> entry) {
+  const Substitution &substitution = following[packet.device].substitution;
+  liveFields.clear();
+  if (!substitution.flowsIntoEntries(packet.value))
+    return entry;
+  scratch.assign(entry.begin(), entry.end());
+  substitution.liveEntry(packet.value, scratch,
+                         [&](const EntryField &field, uint64_t recorded, uint64_t live) {
+                           liveFields.push_back({&field, recorded, live});
+                         });
+  return scratch;
+}
+
+/// What stands in the entry now, and what the device will write when its fence is done.
+void Player::noteLive(const Packet &packet, llvm::ArrayRef<uint8_t> entry) {
+  LiveMemory &memory = bindings[packet.device].live();
+  for (const LiveField &one : liveFields)
+    memory.learn(packet.address + one.field->offset, one.field->width, one.field->mask() << one.field->low,
+                 one.recorded << one.field->low, one.live << one.field->low);
+  const Description *description = source.description(packet.device);
+  if (!description || packet.value >= description->queues.size() || (liveFields.empty() && memory.empty()))
+    return;
+  const LayoutDescription &layout = description->layouts[description->queues[packet.value].layout];
+  const EntryForm *form = layout.formOf(entry);
+  if (!form || !form->fence)
+    return;
+  const EntryField &value = form->fields[form->fence->value];
+  uint64_t recorded = entryValue(value, entry), live = recorded;
+  for (const LiveField &one : liveFields)
+    if (one.field == &value)
+      live = one.live;
+  memory.learn(entryValue(form->fields[form->fence->address], entry), value.width, widthMask(value.width),
+               recorded & widthMask(value.width), live);
 }
 
 llvm::Error Player::readContent(const Packet &packet, const PacketExtra &extra, ObservationLog &log,
@@ -123,6 +166,9 @@ llvm::Error Player::readContent(const Packet &packet, const PacketExtra &extra, 
   o.contentOffset = log.content.size();
   o.contentLength = extra.length;
   log.content.resize(log.content.size() + extra.length);
+  for (uint64_t row = 0; row < rows->count && !binding.live().empty(); ++row)
+    if (binding.live().any(rows->rowAddress(row), rows->rowBytes))
+      o.rule = Rule::LiveValue;
   return rows->read(binding,
                     llvm::MutableArrayRef<uint8_t>(log.content).slice(o.contentOffset, o.contentLength));
 }

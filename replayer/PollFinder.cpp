@@ -1,5 +1,6 @@
 #include "replayer/PollFinder.h"
 #include "replayer/PacketRoles.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace tapeback {
 namespace {
@@ -7,6 +8,7 @@ namespace {
 constexpr uint64_t longestGap = 64;       ///< Packets of others between two turns.
 constexpr uint64_t longestLoop = 1 << 20; ///< In packets, others' included.
 constexpr size_t mostLoops = 4096;
+constexpr unsigned mostRegisters = 4; ///< That one loop looks at.
 
 /// Says nothing about what the thread does to the device.
 bool isBeside(const Packet &packet) {
@@ -37,6 +39,52 @@ bool isSameThread(const Packet &a, const Packet &b) {
 
 } // namespace
 
+PollFinder::PollFinder(TapeSource &source) : source(source) {
+  for (size_t device = 0; device < source.deviceCount(); ++device)
+    rules.emplace_back(source.description(uint16_t(device)), source.spaceNames(), std::vector<std::string>());
+}
+
+/// In a loop that looks at several registers: reading it changes nothing, so that it may be read more or less
+/// often.
+bool PollFinder::mayRepeat(const Packet &packet) const {
+  return packet.kind == PacketKind::RegisterRead && packet.completion == Completion::Done &&
+         packet.device < rules.size() &&
+         !rules[packet.device].find(packet.space, packet.address, packet.width).readsChange;
+}
+
+llvm::Expected<PollFinder::Registers>
+PollFinder::turnsFrom(const Packet &first, llvm::function_ref<llvm::Expected<const Packet *>()> next) const {
+  // The thread's reads from here on, as many as three turns of the most registers have.
+  llvm::SmallVector<Packet, 3 * mostRegisters> seen = {first};
+  for (uint64_t others = 0; others < longestGap && seen.size() < 3 * mostRegisters;) {
+    llvm::Expected<const Packet *> packet = next();
+    if (!packet)
+      return packet.takeError();
+    if (!*packet)
+      break;
+    if (!isSameThread(first, **packet) || isBeside(**packet)) {
+      ++others;
+      continue;
+    }
+    if ((*packet)->kind != PacketKind::RegisterRead)
+      break;
+    seen.push_back(**packet);
+    // Most reads are not repeated: no further than it takes to see that.
+    if (seen.size() == mostRegisters + 1 &&
+        llvm::none_of(llvm::drop_begin(seen), [&](const Packet &one) { return isSameRead(first, one); }))
+      return Registers();
+  }
+  for (size_t period = 2; period <= mostRegisters && 3 * period <= seen.size(); ++period) {
+    bool repeats = true;
+    for (size_t i = 0; i < 3 * period && repeats; ++i)
+      repeats = i < period ? mayRepeat(seen[i]) && (!i || !isSameRead(first, seen[i]))
+                           : isSameRead(seen[i - period], seen[i]);
+    if (repeats)
+      return Registers(seen.begin(), seen.begin() + period);
+  }
+  return Registers();
+}
+
 bool PollFinder::mayBe(const PacketBatch &batch, size_t index, const AccessRule &rule) const {
   if (rule.pollUntil)
     return true;
@@ -46,7 +94,17 @@ bool PollFinder::mayBe(const PacketBatch &batch, size_t index, const AccessRule 
   if (ordinal < coveredUntil || index + 1 >= batch.packets.size())
     return true;
   const Packet &packet = batch.packets[index], &next = batch.packets[index + 1];
-  return !isSameThread(packet, next) || isBeside(next) || isSameRead(packet, next);
+  if (!isSameThread(packet, next) || isBeside(next) || isSameRead(packet, next))
+    return true;
+  if (next.kind != PacketKind::RegisterRead)
+    return false;
+  size_t at = index;
+  bool ranOut = false;
+  llvm::Expected<Registers> turn = turnsFrom(packet, [&]() -> llvm::Expected<const Packet *> {
+    ranOut = ++at >= batch.packets.size();
+    return ranOut ? nullptr : &batch.packets[at];
+  });
+  return ranOut || !llvm::cantFail(std::move(turn)).empty();
 }
 
 /// Null behind the tape's end.
@@ -78,6 +136,15 @@ llvm::Expected<PollFinder::Loop> PollFinder::find(const PacketBatch &batch, size
   uint64_t before = packet.value, varied = 0, repeated = 0, changedAtExit = 0;
   uint64_t exitValue = packet.value, exitTime = packet.completeTime;
   uint64_t last = first;
+  // Registers that are looked at in turn; this one is the first of them.
+  uint64_t ahead = first;
+  llvm::Expected<Registers> several = turnsFrom(packet, [&] { return this->at(batch, ++ahead, total); });
+  if (!several)
+    return several.takeError();
+  Registers turn = std::move(*several);
+  if (turn.empty())
+    turn.push_back(packet);
+  size_t position = 0;
   for (uint64_t gap = 0, at = first + 1; gap < longestGap && at - first < longestLoop; ++at) {
     llvm::Expected<const Packet *> next = this->at(batch, at, total);
     if (!next)
@@ -88,9 +155,12 @@ llvm::Expected<PollFinder::Loop> PollFinder::find(const PacketBatch &batch, size
       ++gap;
       continue;
     }
-    if (!isSameRead(packet, **next))
+    position = (position + 1) % turn.size();
+    if (!isSameRead(turn[position], **next))
       break;
     gap = 0;
+    if (position)
+      continue;
     last = at;
     uint64_t changed = ((*next)->value ^ before) & mask;
     if (changed) {
@@ -129,7 +199,7 @@ llvm::Expected<PollRole> PollFinder::roleOf(const PacketBatch &batch, size_t ind
   uint64_t ordinal = batch.firstOrdinal + index;
   if (loops.size() >= mostLoops)
     loops.clear();
-  Loop &loop = loops[{packet.device, packet.thread}];
+  Loop &loop = loops[{packet.device, packet.thread, packet.space, packet.address}];
   // Behind the exit the same reads may go on without a change: those are looked at once, too.
   if (ordinal < loop.first || ordinal > loop.exit) {
     llvm::Expected<Loop> found = find(batch, index, rule);

@@ -5,6 +5,9 @@
 // turns, of which there may be more or fewer on another target. Reads behind the change are reads like
 // others.
 //
+// A loop may look at several registers in turn: up to four, in one order, three times or more. Each of them
+// has its own loop then, with its own last change.
+//
 // What was waited for are the bits that changed, within those that the description lets be polled: those that
 // changed once, by the last turn, and stayed. Bits that changed more often, and what changed beside and above
 // them, are counts and the like; they are what was waited for only if nothing else changed.
@@ -12,7 +15,9 @@
 
 #include "replayer/AccessRules.h"
 #include "replayer/TapeSource.h"
+#include "llvm/ADT/SmallVector.h"
 #include <map>
+#include <tuple>
 
 namespace tapeback {
 
@@ -31,7 +36,7 @@ struct PollRole {
 /// One tape. Refers to the source. Looks ahead on the tape, each packet at most a bounded number of times.
 class PollFinder {
 public:
-  explicit PollFinder(TapeSource &source) : source(source) {}
+  explicit PollFinder(TapeSource &source);
 
   /// Cheap: if false, the read plays no part in a loop.
   bool mayBe(const PacketBatch &batch, size_t index, const AccessRule &rule) const;
@@ -45,11 +50,21 @@ private:
     PollRole role;
   };
   llvm::Expected<Loop> find(const PacketBatch &batch, size_t index, const AccessRule &rule);
+  /// Registers that are read in turn from there on, in their order, each at least three times: 2 to
+  /// mostRegisters of them, otherwise none. `next` gives the packets behind this one, null where it has no
+  /// more.
+  using Registers = llvm::SmallVector<Packet, 4>;
+  llvm::Expected<Registers> turnsFrom(const Packet &first,
+                                      llvm::function_ref<llvm::Expected<const Packet *>()> next) const;
+  bool mayRepeat(const Packet &packet) const;
   llvm::Expected<const Packet *> at(const PacketBatch &batch, uint64_t ordinal, uint64_t total);
 
   TapeSource &source;
-  std::map<std::pair<uint16_t, uint16_t>, Loop> loops; ///< By device and thread: the present one. Bounded.
-  uint64_t coveredUntil = 0;                           ///< Behind the last packet of any of them.
+  /// By device, thread and register. Bounded.
+  using Key = std::tuple<uint16_t, uint16_t, uint16_t, uint64_t>;
+  std::map<Key, Loop> loops;
+  uint64_t coveredUntil = 0;              ///< Behind the last packet of any of them.
+  mutable std::vector<AccessRules> rules; ///< By device.
   PacketBatch ahead;
 };
 

@@ -86,13 +86,14 @@ struct PlannedWrite {
   std::string space, reg;
   uint64_t address = 0, value = 0, length = 0;
   bool forbidden = false;
+  std::string forbiddenBy; ///< The register or range whose name would allow it.
 };
 /// Calls `each` for every write, reset and mapping in [0, endPacket), without any target. Stops early if it
 /// returns false.
 llvm::Error planWrites(TapeSource &source, const ReplayOptions &options,
                        llvm::function_ref<bool(const PlannedWrite &)> each);
 
-/// Usage failure that names the packet if the tape writes a register that the description forbids. Reads the
+/// Usage failure that names the packet if the tape writes what the description forbids. Reads the
 /// tape only if a description forbids anything.
 llvm::Error refuseForbiddenWrites(TapeSource &source, const ReplayOptions &options);
 

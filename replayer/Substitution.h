@@ -6,6 +6,7 @@
 #pragma once
 
 #include "hal/description/Description.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include <deque>
 #include <map>
 
@@ -15,7 +16,7 @@ namespace tapeback {
 class Substitution {
 public:
   /// `description` may be null; it must outlive this.
-  explicit Substitution(const Description *description) : description(description) {}
+  explicit Substitution(const Description *description);
 
   /// All of register `reg`, of policy substitute, was read.
   void wasRead(unsigned reg, uint64_t recorded, uint64_t live);
@@ -27,11 +28,19 @@ public:
   uint64_t recorded(unsigned reg, uint64_t value, uint64_t recorded) const;
   void reset() { values.clear(); }
 
+  /// Some such value may stand in an entry of that queue.
+  bool flowsIntoEntries(uint64_t queue) const { return queue < intoQueue.size() && intoQueue[queue]; }
+  /// Puts live values into an entry as it was recorded, and tells of each field that is another now.
+  void
+  liveEntry(uint64_t queue, llvm::MutableArrayRef<uint8_t> entry,
+            llvm::function_ref<void(const EntryField &field, uint64_t recorded, uint64_t live)> each) const;
+
 private:
   struct Pair {
     uint64_t recorded, live;
   };
   const Description *description;
+  std::vector<bool> intoQueue;
   std::map<unsigned, std::deque<Pair>> values; ///< By register read, newest first.
 };
 

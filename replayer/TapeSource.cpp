@@ -67,6 +67,26 @@ llvm::Error TapeSource::packetAt(uint64_t ordinal, Packet &packet, PacketExtra &
   return llvm::Error::success();
 }
 
+llvm::Error
+TapeSource::eachBlock(std::optional<uint64_t> endPacket,
+                      llvm::function_ref<llvm::Expected<bool>(const PacketBatch &batch, size_t count)> each) {
+  uint64_t end = std::min(tape->summary().packets, endPacket.value_or(~uint64_t(0)));
+  PacketBatch batch;
+  for (uint64_t position = 0; position < end; position += batch.packets.size()) {
+    if (llvm::Error error = tape->readBlockFrom(position, batch))
+      return error;
+    if (batch.packets.empty())
+      return failTape("short-tape", "the tape ends before its last packet",
+                      "packet " + std::to_string(position));
+    llvm::Expected<bool> more = each(batch, size_t(std::min<uint64_t>(batch.packets.size(), end - position)));
+    if (!more)
+      return more.takeError();
+    if (!*more)
+      break;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<std::string> TapeSource::name(BlobId id) {
   if (!id)
     return std::string();

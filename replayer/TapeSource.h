@@ -5,6 +5,7 @@
 #include "format/TapeReader.h"
 #include "hal/description/Description.h"
 #include "replayer/Stretch.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include <deque>
 #include <memory>
 #include <optional>
@@ -32,6 +33,11 @@ public:
   /// One packet. `ordinal` out of range is a Tape failure: who asks follows a link that verify would have
   /// refused.
   llvm::Error packetAt(uint64_t ordinal, Packet &packet, PacketExtra &extra);
+  /// Hands the packets [0, end) over (all of the tape without one) in blocks, of each the first `count`
+  /// packets. False: that was enough.
+  llvm::Error
+  eachBlock(std::optional<uint64_t> end,
+            llvm::function_ref<llvm::Expected<bool>(const PacketBatch &batch, size_t count)> each);
   /// Packets from `first` on, with their contents, for a replay that must not read files in between.
   llvm::Error readStretch(uint64_t first, uint64_t end, const StretchLimits &limits) {
     return present.read(*tape, first, end, limits);

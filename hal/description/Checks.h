@@ -13,7 +13,8 @@ namespace tapeback {
 
 constexpr size_t maxRegisters = 65536, maxFields = 64, maxActivities = 1024, maxWindows = 1024,
                  maxSpaces = 64;
-constexpr size_t maxListed = 4096; // Any other list at the top.
+constexpr size_t maxListed = 4096;  // Any other list at the top.
+constexpr size_t maxForbidden = 64; // Each access of a tape is looked up in all.
 constexpr size_t maxPerActivity = 64;
 constexpr size_t maxLayouts = 64, maxForms = 256, maxQueues = 64;
 constexpr size_t maxEntryBytes = 4096, maxChain = 65536;
@@ -122,6 +123,10 @@ protected:
       refuse("changes when it is read and may not be read here");
     else if ((needs & MayBeWritten) && reg.policy == ReplayPolicy::Forbidden)
       refuse("is forbidden to a replay and is written here");
+    else if (const ForbiddenRange *range =
+                 (needs & MayBeWritten) ? findForbidden(out.forbidden, reg.space, reg.offset, reg.width)
+                                        : nullptr)
+      refuse("lies in '" + range->name + "', which is forbidden to a replay, and is written here");
     return found->second;
   }
 

@@ -21,6 +21,17 @@ uint64_t FieldDescription::mask() const {
   return bitMask(low, high);
 }
 
+const ForbiddenRange *findForbidden(llvm::ArrayRef<ForbiddenRange> ranges, llvm::StringRef space,
+                                    uint64_t address, uint64_t length) {
+  uint64_t last = length && length - 1 <= ~uint64_t(0) - address ? address + length - 1 : ~uint64_t(0);
+  if (!length)
+    last = address;
+  for (const ForbiddenRange &range : ranges)
+    if (range.space == space && address <= range.last && last >= range.first)
+      return &range;
+  return nullptr;
+}
+
 void Description::index() {
   placesBySpace.clear();
   for (const std::string &space : spaces)

@@ -68,6 +68,11 @@ struct RegisterDescription {
     uint64_t mask() const;      ///< In place.
   };
   std::vector<Flow> flowsInto;
+  /// Policy Substitute: the entries in which it is handed back. One for each form that has the field.
+  struct EntryFlow {
+    unsigned layout = 0, form = 0, field = 0; ///< Indices into Description::layouts and so on.
+  };
+  std::vector<EntryFlow> flowsIntoEntries;
   std::optional<uint64_t> reset; ///< Value after reset, if defined.
   std::vector<FieldDescription> fields;
   std::string
@@ -213,6 +218,8 @@ struct LayoutDescription {
 /// A field's value in an entry: shifted, masked, and sign-extended if the field is signed. 0 where the entry
 /// is too short.
 uint64_t entryValue(const EntryField &field, llvm::ArrayRef<uint8_t> entry);
+/// Puts it there; nothing happens where the entry is too short.
+void setEntryValue(const EntryField &field, llvm::MutableArrayRef<uint8_t> entry, uint64_t value);
 /// "GEMM m=8 n=8 k=64 accumulate": form and fields, decimal, addresses in hexadecimal. A field of one bit is
 /// its name, or nothing if it is 0; fields named `flags` or `tag` are left out if they are 0. "opcode 0x7f"
 /// if the form is unknown.
@@ -232,6 +239,15 @@ struct QueueDescription {
   unsigned layout = 0;          ///< Index into Description::layouts.
 };
 
+/// Addresses of a space, both ends included, that a replay never writes to unless the user names the range.
+struct ForbiddenRange {
+  std::string name, space; ///< A register space; a lab's file may say "memory", too.
+  uint64_t first = 0, last = 0;
+};
+/// The first range that an access of `length` bytes falls into, or null.
+const ForbiddenRange *findForbidden(llvm::ArrayRef<ForbiddenRange> ranges, llvm::StringRef space,
+                                    uint64_t address, uint64_t length);
+
 struct CounterDescription {
   std::string name, unit, cls;  ///< cls: compute, data-movement, synchronisation, other.
   unsigned reg = 0;             ///< Its low part, if there is a `high` one.
@@ -244,6 +260,7 @@ struct Description {
   std::string name, version, doc;
   std::vector<std::string> spaces;
   std::vector<RegisterDescription> registers;
+  std::vector<ForbiddenRange> forbidden; ///< Whatever lies there, described or not.
   std::vector<ActivityDescription> activities;
   std::vector<InternalWindow> windows;
   std::vector<RestoreStep> restore; ///< Empty: no recipe.

@@ -23,6 +23,16 @@ uint64_t entryValue(const EntryField &field, llvm::ArrayRef<uint8_t> entry) {
   return field.isSigned && (value & sign) ? value | ~field.mask() : value;
 }
 
+void setEntryValue(const EntryField &field, llvm::MutableArrayRef<uint8_t> entry, uint64_t value) {
+  if (field.offset > entry.size() || entry.size() - field.offset < field.width || field.low > 63)
+    return;
+  uint64_t mask = field.mask() << field.low, bits = (value & field.mask()) << field.low;
+  for (unsigned i = 0; i < field.width && i < 8; ++i) {
+    uint8_t &byte = entry[field.offset + i];
+    byte = uint8_t((byte & ~(mask >> (8 * i))) | (bits >> (8 * i)));
+  }
+}
+
 const EntryField *EntryForm::find(llvm::StringRef name) const {
   auto found = llvm::find_if(fields, [&](const EntryField &field) { return field.name == name; });
   return found == fields.end() ? nullptr : &*found;

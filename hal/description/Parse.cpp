@@ -16,6 +16,7 @@ LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Window)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Step)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Fingerprint)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Interrupt)
+LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Range)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Counter)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::EntryField)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::EntryTransfer)
@@ -83,8 +84,11 @@ struct MappingTraits<raw::Condition> {
 template <>
 struct MappingTraits<raw::Flow> {
   static void mapping(IO &io, raw::Flow &flow) {
-    io.mapRequired("register", flow.reg);
+    flow.where = raw::placeOf(io);
+    io.mapOptional("register", flow.reg);
     io.mapOptional("bits", flow.bits);
+    io.mapOptional("layout", flow.layout);
+    io.mapOptional("field", flow.field);
   }
 };
 template <>
@@ -169,6 +173,15 @@ struct MappingTraits<raw::Interrupt> {
     io.mapRequired("vector", interrupt.vector);
     io.mapRequired("name", interrupt.name);
     io.mapOptional("cause", interrupt.cause);
+  }
+};
+template <>
+struct MappingTraits<raw::Range> {
+  static void mapping(IO &io, raw::Range &range) {
+    io.mapRequired("name", range.name);
+    io.mapOptional("space", range.space);
+    io.mapRequired("first", range.first);
+    io.mapRequired("last", range.last);
   }
 };
 template <>
@@ -305,6 +318,7 @@ struct MappingTraits<raw::Document> {
     io.mapOptional("dma-mask", document.dmaMask);
     io.mapOptional("reset-method", document.resetMethod);
     io.mapOptional("registers", document.registers);
+    io.mapOptional("forbidden", document.forbidden);
     io.mapOptional("windows", document.windows);
     io.mapOptional("activities", document.activities);
     io.mapOptional("interrupts", document.interrupts);

@@ -38,8 +38,8 @@ struct Condition {
   std::optional<Flag> any;
 };
 struct Flow {
-  Text reg;
-  std::optional<Text> bits;
+  llvm::SMRange where;
+  std::optional<Text> reg, bits, layout, field;
 };
 struct Register {
   Text name;
@@ -85,6 +85,11 @@ struct Interrupt {
   Number vector;
   Text name;
   std::optional<Condition> cause;
+};
+struct Range {
+  Text name;
+  std::optional<Text> space;
+  Number first, last;
 };
 struct Counter {
   Text name, reg;
@@ -165,6 +170,7 @@ struct Document {
   std::optional<Number> dmaMask;
   std::optional<Text> resetMethod;
   std::vector<Register> registers;
+  std::vector<Range> forbidden;
   std::vector<Window> windows;
   std::vector<Activity> activities;
   std::vector<Interrupt> interrupts;

@@ -14,8 +14,10 @@ public:
 
   void run() {
     addLayouts();
-    if (!complaints.any()) // A queue refers to a layout.
+    if (!complaints.any()) { // Both refer to layouts.
       addQueues();
+      addFlows();
+    }
     addConditions(in.idle, out.idle, "idle conditions", Readable);
     addConditions(in.resets, out.resets, "reset conditions", Writable);
     addConditions(in.handOver, out.handOver, "hand-over conditions", Writable);
@@ -199,9 +201,9 @@ private:
     }
     if (from.forms.empty())
       complain(from.opcode->where, "an opcode needs forms");
-    if (!from.meaning.transfers.empty() || from.meaning.fence || from.meaning.chain)
+    if (!from.meaning.transfers.empty() || from.meaning.fence || from.meaning.chain || from.meaning.sync)
       complain(from.name.where,
-               "a layout with an opcode has transfers, fence and chain in its forms, not beside them");
+               "a layout with an opcode has transfers, fence, chain and sync in its forms, not beside them");
     if (!within(from.forms.size(), maxForms, "forms", from.name.where))
       return;
     llvm::StringSet<> seen;
@@ -297,6 +299,36 @@ private:
       to.layout = layout(from.layout);
       out.queues.push_back(std::move(to));
     }
+  }
+
+  /// Of values that are handed back in entries, in every form that has such a field.
+  void addFlows() {
+    for (size_t i = 0; i < in.registers.size(); ++i)
+      for (const raw::Flow &listed : in.registers[i].flowsInto)
+        if (listed.layout)
+          addFlow(*listed.layout, *listed.field, out.registers[i]);
+  }
+
+  void addFlow(const raw::Text &into, const raw::Text &name, RegisterDescription &from) {
+    RegisterDescription::EntryFlow flow;
+    flow.layout = layout(into);
+    if (flow.layout >= out.layouts.size())
+      return; // Complained about.
+    const LayoutDescription &described = out.layouts[flow.layout];
+    bool found = false;
+    for (flow.form = 0; flow.form < described.forms.size(); ++flow.form) {
+      const EntryForm &form = described.forms[flow.form];
+      const EntryField *field = form.find(name.value);
+      if (!field)
+        continue;
+      if (field->address && !found)
+        complain(name.where, "field '" + name.value + "' is a host address and cannot be used here");
+      found = true;
+      flow.field = unsigned(field - form.fields.data());
+      from.flowsIntoEntries.push_back(flow);
+    }
+    if (!found)
+      complain(name.where, "no form of " + described.name + " has a field named '" + name.value + "'");
   }
 
   void addConditions(const std::vector<raw::Condition> &from, std::vector<RegisterCondition> &to,

@@ -19,6 +19,7 @@ public:
       addAliases();
     if (!complaints.any())
       addFlows();
+    addForbidden();
   }
 
 private:
@@ -76,19 +77,40 @@ private:
     }
   }
 
-  std::string spaceOf(const raw::Register &from) {
-    if (from.space) {
-      if (!llvm::is_contained(out.spaces, from.space->value)) {
+  /// `what` of that name lies there.
+  std::string spaceOf(const std::optional<raw::Text> &space, const raw::Text &name, const char *what) {
+    if (space) {
+      if (!llvm::is_contained(out.spaces, space->value)) {
         std::vector<llvm::StringRef> names(out.spaces.begin(), out.spaces.end());
-        complain(from.space->where, "no space is named '" + from.space->value + "'" +
-                                        words::suggestion(from.space->value, names));
+        complain(space->where,
+                 "no space is named '" + space->value + "'" + words::suggestion(space->value, names));
       }
-      return from.space->value;
+      return space->value;
     }
     if (out.spaces.size() == 1)
       return out.spaces.front();
-    complain(from.name.where, "the register needs a space: the description does not have exactly one");
+    complain(name.where,
+             llvm::Twine("the ") + what + " needs a space: the description does not have exactly one");
     return {};
+  }
+
+  void addForbidden() {
+    if (!within(in.forbidden.size(), maxForbidden, "forbidden ranges"))
+      return;
+    llvm::StringSet<> seen;
+    for (const raw::Range &from : in.forbidden) {
+      ForbiddenRange to;
+      // Both are named to --allow-register.
+      if (checkUnique(from.name, "range", seen) && registersByName.count(from.name.value))
+        complain(from.name.where, "a register has this name already");
+      to.name = from.name.value;
+      to.space = spaceOf(from.space, from.name, "range");
+      to.first = from.first.value.value;
+      to.last = from.last.value.value;
+      if (to.last < to.first)
+        complain(from.last.where, "the range ends before it begins");
+      out.forbidden.push_back(std::move(to));
+    }
   }
 
   /// A read that changes something, or whose value is of this run alone, is no turn of a poll.
@@ -121,7 +143,7 @@ private:
     to.name = from.name.value;
     to.doc = from.doc;
     checkProse(from.doc, "doc", from.name.where);
-    to.space = spaceOf(from);
+    to.space = spaceOf(from.space, from.name, "register");
     to.offset = from.offset.value.value;
     uint64_t width = from.width ? from.width->value.value : 4;
     if (width != 1 && width != 2 && width != 4 && width != 8) {
@@ -186,12 +208,23 @@ private:
       const raw::Register &from = in.registers[i];
       RegisterDescription &to = out.registers[i];
       if (!from.flowsInto.empty() && to.policy != ReplayPolicy::Substitute)
-        complain(from.flowsInto.front().reg.where, "flows-into needs `policy: substitute`");
-      if (!within(from.flowsInto.size(), maxFields, "registers that it flows into", from.name.where))
+        complain(from.flowsInto.front().where, "flows-into needs `policy: substitute`");
+      if (!within(from.flowsInto.size(), maxFields, "places that it flows into", from.name.where))
         continue;
       for (const raw::Flow &listed : from.flowsInto) {
+        if (listed.reg.has_value() == (listed.layout || listed.field)) {
+          complain(listed.where, "a value flows either into a register, or into a field of a layout");
+          continue;
+        }
+        if (!listed.reg) { // Layouts come later.
+          if (!listed.layout || !listed.field)
+            complain(listed.where, "a value that flows into a command needs its layout and its field");
+          else if (listed.bits)
+            complain(listed.bits->where, "the field says which bits it has");
+          continue;
+        }
         RegisterDescription::Flow flow;
-        flow.reg = reference(listed.reg, Anything);
+        flow.reg = reference(*listed.reg, Anything);
         const RegisterDescription &into = out.registers[flow.reg];
         flow.high = 8 * into.width - 1;
         if (listed.bits && !parseBits(listed.bits->value, flow.low, flow.high))

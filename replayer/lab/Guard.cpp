@@ -6,17 +6,6 @@
 
 namespace tapeback {
 
-const ForbiddenRange *findForbidden(llvm::ArrayRef<ForbiddenRange> ranges, llvm::StringRef space,
-                                    uint64_t address, uint64_t length) {
-  uint64_t last = length && length - 1 <= ~uint64_t(0) - address ? address + length - 1 : ~uint64_t(0);
-  if (!length)
-    last = address;
-  for (const ForbiddenRange &range : ranges)
-    if (range.space == space && address <= range.last && last >= range.first)
-      return &range;
-  return nullptr;
-}
-
 static llvm::Error refuseRange(const ForbiddenRange &range, const std::string &what,
                                const std::string &where) {
   return failUsage(
@@ -43,15 +32,8 @@ llvm::Error refuseForbiddenRanges(TapeSource &source, llvm::ArrayRef<ForbiddenRa
               findForbidden(ranges, source.spaceName(reg.space), reg.address, reg.width))
         return refuseRange(*range, "the keyframe at the start restores a register in", "keyframe 0");
   }
-  uint64_t end = std::min(source.reader().summary().packets, endPacket.value_or(~uint64_t(0)));
-  PacketBatch batch;
-  for (uint64_t position = 0; position < end; position += batch.packets.size()) {
-    if (llvm::Error error = source.reader().readBlockFrom(position, batch))
-      return error;
-    if (batch.packets.empty())
-      return failTape("short-tape", "the tape ends before its last packet",
-                      "packet " + std::to_string(position));
-    for (size_t i = 0; i < batch.packets.size() && position + i < end; ++i) {
+  return source.eachBlock(endPacket, [&](const PacketBatch &batch, size_t count) -> llvm::Expected<bool> {
+    for (size_t i = 0; i < count; ++i) {
       const Packet &packet = batch.packets[i];
       std::string space = "memory";
       uint64_t length = 0;
@@ -64,8 +46,7 @@ llvm::Error refuseForbiddenRanges(TapeSource &source, llvm::ArrayRef<ForbiddenRa
         break;
       case PacketKind::MemoryWrite:
       case PacketKind::Submit: {
-        const PacketExtra &extra = batch.extra(packet);
-        llvm::Expected<Rows> rows = Rows::of(packet, extra);
+        llvm::Expected<Rows> rows = Rows::of(packet, batch.extra(packet));
         if (!rows) { // The replay will refuse it.
           llvm::consumeError(rows.takeError());
           continue;
@@ -77,10 +58,11 @@ llvm::Error refuseForbiddenRanges(TapeSource &source, llvm::ArrayRef<ForbiddenRa
       default: continue;
       }
       if (const ForbiddenRange *range = findForbidden(ranges, space, packet.address, length))
-        return refuseRange(*range, "the tape writes into", "packet " + std::to_string(position + i));
+        return refuseRange(*range, "the tape writes into",
+                           "packet " + std::to_string(batch.firstOrdinal + i));
     }
-  }
-  return llvm::Error::success();
+    return true;
+  });
 }
 
 } // namespace tapeback

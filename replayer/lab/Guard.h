@@ -13,8 +13,4 @@ namespace tapeback {
 llvm::Error refuseForbiddenRanges(TapeSource &source, llvm::ArrayRef<ForbiddenRange> ranges,
                                   llvm::ArrayRef<std::string> allowed, std::optional<uint64_t> endPacket);
 
-/// The range that an access of `length` bytes falls into, or null.
-const ForbiddenRange *findForbidden(llvm::ArrayRef<ForbiddenRange> ranges, llvm::StringRef space,
-                                    uint64_t address, uint64_t length);
-
 } // namespace tapeback

@@ -16,6 +16,7 @@
 // README.md in this folder says when which runs. Nothing here runs anything.
 #pragma once
 
+#include "hal/description/Description.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -32,14 +33,9 @@ struct Hook {
   std::string text() const;     ///< "name: /path argument …", for people.
 };
 
-/// Addresses, both ends included, that no replay may write here unless the user names the range.
-struct ForbiddenRange {
-  std::string name, space; ///< A register space, or "memory" for what is mapped for the device.
-  uint64_t first = 0, last = 0;
-};
-
 struct LabFile {
-  std::vector<ForbiddenRange> forbidden;
+  std::vector<ForbiddenRange>
+      forbidden; ///< Of register spaces, or of "memory" that is mapped for the device.
   std::vector<Hook> hooks;
   std::vector<const Hook *> beforeRun;    ///< Before the targets of each run are opened.
   std::vector<const Hook *> afterFailure; ///< After a run in which the target failed.

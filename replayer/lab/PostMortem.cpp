@@ -1,36 +1,26 @@
 #include "replayer/lab/PostMortem.h"
 #include "format/Failure.h"
+#include "replayer/Commands.h"
 #include "replayer/Replay.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace tapeback {
 
-PostMortem::PostMortem(const TapeSource &source) {
-  std::vector<std::string> spaces = source.spaceNames();
+PostMortem::PostMortem(const TapeSource &source) : source(source) {
   for (size_t device = 0; device < source.deviceCount(); ++device) {
     const Description *description = source.description(uint16_t(device));
     if (!description || description->postMortem.empty())
       continue;
     any = true;
-    for (const RegisterCondition &condition : description->resets) {
-      const RegisterDescription &reg = description->registers[condition.reg];
-      for (size_t space = 0; space < spaces.size(); ++space)
-        if (spaces[space] == reg.space)
-          softResets.push_back({uint16_t(device), uint16_t(space), reg.offset, condition});
-    }
+    for (const RegisterCondition &condition : description->resets)
+      resetAddresses.push_back(description->registers[condition.reg].offset);
   }
 }
 
 bool PostMortem::isReset(const Packet &packet) const {
-  if (packet.kind == PacketKind::Reset)
-    return true;
-  if (packet.kind != PacketKind::RegisterWrite)
-    return false;
-  for (const SoftReset &reset : softResets)
-    if (packet.address == reset.address && packet.space == reset.space && packet.device == reset.device &&
-        reset.condition.holds(packet.value))
-      return true;
-  return false;
+  bool may = packet.kind == PacketKind::Reset ||
+             (packet.kind == PacketKind::RegisterWrite && llvm::is_contained(resetAddresses, packet.address));
+  return may && tapeback::isReset(source, packet);
 }
 
 size_t PostMortem::edge(const PacketBatch &batch, size_t begin, size_t end) {

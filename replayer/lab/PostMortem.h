@@ -35,14 +35,9 @@ private:
   void look(Player &player);
 
   bool any = false; ///< Some device has a list.
-  /// Registers whose write resets a device, by (device, space, address), with what has to be written.
-  struct SoftReset {
-    uint16_t device;
-    uint16_t space;
-    uint64_t address;
-    RegisterCondition condition;
-  };
-  std::vector<SoftReset> softResets;
+  const TapeSource &source;
+  /// Where the registers are whose write resets a device: most writes go elsewhere, and are asked no further.
+  std::vector<uint64_t> resetAddresses;
   bool done = false;
   /// Packets that were gone through for resets, and the first found; scannedTo: none.
   uint64_t scannedFrom = 0, scannedTo = 0, nextReset = 0;

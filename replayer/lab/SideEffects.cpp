@@ -1,5 +1,4 @@
 #include "replayer/lab/SideEffects.h"
-#include "format/Failure.h"
 #include "replayer/Needs.h"
 #include "replayer/StartState.h"
 #include "llvm/ADT/STLExtras.h"
@@ -83,7 +82,7 @@ void EffectSearch::registerAccess(uint64_t ordinal, const Packet &packet, const 
     if (!effect)
       return;
     effect->bytes += packet.width;
-    effect->forbidden |= rule.forbidden;
+    effect->forbidden |= rule.forbidden != nullptr;
     if (llvm::find(effect->values, packet.value) != effect->values.end())
       return;
     if (effect->values.size() < shownValues)
@@ -202,18 +201,14 @@ void EffectSearch::afterFailure() {
 llvm::Expected<SideEffects> EffectSearch::run() {
   if (llvm::Error error = atStart())
     return error;
-  uint64_t end = std::min(source.reader().summary().packets, options.endPacket.value_or(~uint64_t(0)));
-  PacketBatch batch;
-  for (uint64_t position = 0; position < end; position += batch.packets.size()) {
-    if (llvm::Error error = source.reader().readBlockFrom(position, batch))
-      return error;
-    if (batch.packets.empty())
-      return failTape("short-tape", "the tape ends before its last packet",
-                      "packet " + std::to_string(position));
-    for (size_t i = 0; i < batch.packets.size() && position + i < end; ++i)
+  auto block = [&](const PacketBatch &batch, size_t count) -> llvm::Expected<bool> {
+    for (size_t i = 0; i < count; ++i)
       if (batch.packets[i].device < rules.size())
-        look(position + i, batch.packets[i], batch.extra(batch.packets[i]));
-  }
+        look(batch.firstOrdinal + i, batch.packets[i], batch.extra(batch.packets[i]));
+    return true;
+  };
+  if (llvm::Error error = source.eachBlock(options.endPacket, block))
+    return error;
   afterFailure();
   std::stable_sort(
       found.groups.begin(), found.groups.end(),

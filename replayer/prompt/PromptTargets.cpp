@@ -101,10 +101,9 @@ llvm::Expected<Prompt::Then> Prompt::write(Words words) {
   DeviceBinding &binding = player->binding(chosen);
   if (std::optional<uint16_t> space = binding.tapeSpace(place->space))
     if (const AccessRule &rule = binding.rule(*space, place->offset, place->width); rule.forbidden)
-      return failUsage("forbidden-write",
-                       (rule.reg ? rule.reg->name : std::string("this place")) +
-                           " is forbidden by the description",
-                       {}, "start again with --allow-register if you know that it does no harm");
+      return failUsage("forbidden-write", *rule.forbidden + " is forbidden by the description", {},
+                       "start again with --allow-register " + *rule.forbidden +
+                           " if you know that it does no harm");
   if (const ForbiddenRange *range =
           findForbidden(options.forbidden, place->space, place->offset, place->width))
     return failUsage("forbidden-write", "the lab forbids to write '" + range->name + "'", {},

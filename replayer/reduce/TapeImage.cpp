@@ -1,5 +1,6 @@
 #include "replayer/reduce/TapeImage.h"
 #include "format/Failure.h"
+#include "replayer/Commands.h"
 #include "replayer/PacketRoles.h"
 #include <algorithm>
 #include <map>
@@ -17,21 +18,18 @@ llvm::Expected<TapeImage> TapeImage::load(TapeSource &source) {
                          std::to_string(maxPackets),
                      {}, "cut it first: tapeback trim TAPE --range …");
   WindowCursor cursor(reader);
-  PacketBatch batch;
-  while (image.packets.size() < count) {
-    if (llvm::Error error = reader.readBlockFrom(image.packets.size(), batch))
-      return error;
-    if (batch.packets.empty())
-      return failTape("short-tape", "the tape ends before its last packet",
-                      "packet " + std::to_string(image.packets.size()));
-    for (const Packet &packet : batch.packets) {
+  auto take = [&](const PacketBatch &batch, size_t packets) -> llvm::Expected<bool> {
+    for (const Packet &packet : llvm::ArrayRef<Packet>(batch.packets).take_front(packets)) {
       if (llvm::Error error = cursor.moveTo(image.packets.size()))
         return error;
       image.windows.push_back(uint32_t(cursor.window()));
       image.packets.push_back(packet);
       image.extras.push_back(batch.extra(packet));
     }
-  }
+    return true;
+  };
+  if (llvm::Error error = source.eachBlock({}, take))
+    return error;
   image.findRoles();
   image.findFills();
   if (llvm::Error error = image.findNeeds())
@@ -71,17 +69,12 @@ void TapeImage::findRoles() {
   roles.assign(packets.size(), {});
   for (size_t i = 0; i < packets.size(); ++i) {
     const Packet &packet = packets[i];
-    const Description *description = source->description(packet.device);
     if (packet.kind == PacketKind::Submit)
       roles[i] = {QueueRole::Kind::Submit, unsigned(packet.value)};
     else if (packet.kind == PacketKind::Reset)
       roles[i] = {QueueRole::Kind::DeviceReset, 0};
-    if (packet.kind != PacketKind::RegisterWrite || !description)
-      continue;
-    const RegisterDescription *reg =
-        description->find(source->spaceName(packet.space), packet.address, packet.width);
-    if (reg && reg->offset == packet.address)
-      roles[i] = roleOfWrite(*description, *reg, packet.value);
+    if (const RegisterDescription *reg = registerWritten(*source, packet))
+      roles[i] = roleOfWrite(*source->description(packet.device), *reg, packet.value);
   }
 }
 

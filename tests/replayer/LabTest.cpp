@@ -250,6 +250,36 @@ TEST_CASE("side effects: every kind of them, grouped, and none for what is not i
   CHECK_FALSE(find("register-write", "SCRATCH"));
 }
 
+TEST_CASE("side effects: a range that the description forbids is marked, and named") {
+  ToyProgram program;
+  program.open();
+  program.write(toy::scratch, 1);
+  uint64_t write = program.write(0x108, 7);
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  std::string text = toy::description;
+  text.replace(text.find("registers:"), 10,
+               "forbidden: [{name: flash, first: 0x100, last: 0x1ff}]\nregisters:");
+  tape->theDevices[0].description = text;
+  std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(tape->copy()));
+  ReplayOptions options = quickOptions();
+  SideEffects effects = llvm::cantFail(findSideEffects(*source, options));
+  CHECK(effects.forbidden == 1);
+  CHECK(effects.firstForbidden == write);
+  CHECK(llvm::any_of(effects.groups, [](const SideEffect &effect) {
+    return effect.forbidden && effect.address == 0x108 && effect.reg.empty();
+  }));
+  std::vector<PlannedWrite> forbidden;
+  llvm::cantFail(planWrites(*source, options, [&](const PlannedWrite &one) {
+    if (one.forbidden)
+      forbidden.push_back(one);
+    return true;
+  }));
+  REQUIRE(forbidden.size() == 1);
+  CHECK(forbidden[0].forbiddenBy == "flash");
+  options.player.binding.allowRegisters = {"flash"};
+  CHECK(llvm::cantFail(findSideEffects(*source, options)).forbidden == 0);
+}
+
 TEST_CASE("side effects: a tape that touches everything has as many groups as are shown") {
   ToyProgram program;
   program.open();

@@ -1,6 +1,7 @@
 // Loops of reads that are polls, values of one run that flow into later writes, and the order in which things
 // may be seen as done: each with a replay that must match, and one that must not.
 #include "replayer/CompletionOrder.h"
+#include "replayer/LiveMemory.h"
 #include "replayer/PollFinder.h"
 #include "tests/replayer/ReplayHarness.h"
 
@@ -228,6 +229,117 @@ TEST_CASE("reads that change something are never a poll") {
   }
 }
 
+namespace {
+/// Registers and what they gave, in order.
+std::string rolesOfReads(std::initializer_list<std::pair<uint64_t, uint64_t>> reads) {
+  TapeOfReads tape;
+  for (auto [offset, value] : reads)
+    tape.read(offset, value);
+  return tape.roles();
+}
+} // namespace
+
+TEST_CASE("a loop may look at several registers in turn") {
+  using namespace toy;
+  // Both change; each has its own end.
+  CHECK(rolesOfReads({{scratch, 0},
+                      {square, 8},
+                      {scratch, 0},
+                      {square, 8},
+                      {scratch, 4},
+                      {square, 8},
+                      {scratch, 4},
+                      {square, 0}}) == "TTTTE4=4T.E8=0");
+  // One of them never does, and is read like others.
+  CHECK(rolesOfReads({{scratch, 0}, {square, 7}, {scratch, 0}, {square, 7}, {scratch, 4}, {square, 7}}) ==
+        "T.T.E4=4.");
+  CHECK(rolesOfReads({{scratch, 0},
+                      {square, 7},
+                      {wide, 1},
+                      {scratch, 0},
+                      {square, 7},
+                      {wide, 1},
+                      {scratch, 4},
+                      {square, 7},
+                      {wide, 1}}) == "T..T..E4=4..");
+  // Twice is no loop, nor is another order, nor what is read once; nor more registers than four.
+  CHECK(rolesOfReads({{scratch, 0}, {square, 8}, {scratch, 4}, {square, 0}}) == "....");
+  CHECK(rolesOfReads({{scratch, 0},
+                      {square, 8},
+                      {wide, 1},
+                      {scratch, 4},
+                      {wide, 1},
+                      {square, 8},
+                      {scratch, 4},
+                      {square, 8},
+                      {wide, 1}}) == ".........");
+  CHECK(rolesOfReads({{scratch, 0},
+                      {square, 8},
+                      {wide, 1},
+                      {count, 1},
+                      {irq, 0},
+                      {scratch, 0},
+                      {square, 8},
+                      {wide, 1},
+                      {count, 1},
+                      {irq, 0},
+                      {scratch, 4},
+                      {square, 8},
+                      {wide, 1},
+                      {count, 1},
+                      {irq, 0}}) == "...............");
+  // Never where a read of one of them changes something.
+  for (uint64_t never : {caught, stream, cookie, mayHang})
+    if (never == cookie) // Its value is of one run, but reading it does no harm.
+      CHECK(rolesOfReads({{scratch, 0}, {never, 1}, {scratch, 0}, {never, 2}, {scratch, 4}, {never, 3}}) ==
+            "T.T.E4=4.");
+    else
+      CHECK(rolesOfReads({{scratch, 0}, {never, 1}, {scratch, 0}, {never, 2}, {scratch, 4}, {never, 3}}) ==
+            "......");
+}
+
+TEST_CASE("a program that looks at two registers in turn replays at every speed, and a change that does not "
+          "come is "
+          "named") {
+  ToyProgram program;
+  program.open();
+  program.write(toy::scratch, 77);
+  program.write(toy::square, 12);
+  uint64_t last = 0, turns = 0;
+  do {
+    last = program.read(toy::status);
+    program.read(toy::scratch);
+    ++turns;
+    llvm::cantFail(program.target().advance(1000));
+  } while (program.tape().packets[last].value & busy);
+  program.checkEqual("square", program.read(toy::square), 144);
+  REQUIRE(turns > 3);
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  for (uint64_t slowness : {1, 40})
+    for (size_t block : {1, 4, 1000}) {
+      tape->blockPackets = block;
+      ToyOptions options;
+      options.slowness = slowness;
+      Replayed replayed = replay(*tape, options);
+      INFO(slowness, " ", block, " ", summary(replayed));
+      CHECK(replayed->verdict == Verdict::Match);
+      CHECK(replayed->grades.of(Rule::PollFound) == 1);
+      CHECK(replayed->grades.of(Rule::PollIteration) == turns - 1);
+    }
+  ToyOptions never;
+  never.slowness = 1'000'000'000'000;
+  Replayed hangs = replay(*tape, never);
+  INFO(summary(hangs));
+  CHECK(hangs.firstRule() == Rule::ConditionNotMet);
+  REQUIRE(hangs->firstDivergence);
+  CHECK(hangs->firstDivergence->place.packet == last);
+  CHECK(hangs->firstDivergence->reg == "STATUS");
+  // What does not change in the loop is compared, turn by turn.
+  ToyOptions wrong;
+  wrong.faults.wrongOffsets = {toy::scratch};
+  CHECK(replay(*tape, wrong).firstRule() == Rule::ValueDiffers);
+}
+
 TEST_CASE("loops of several threads, and what ends a loop") {
   TapeOfReads mixed;
   for (auto [thread, value] : {std::pair(0, 0u), std::pair(1, 8u), std::pair(0, 0u), std::pair(1, 8u),
@@ -319,6 +431,163 @@ TEST_CASE("substitute: a value that was never read is left as it is, and the lat
     substitution.wasRead(from, i, i + 1);
   CHECK(substitution.live(to, 4999) == 5000);
   CHECK(substitution.live(to, 0) == 0); // Long forgotten.
+}
+
+namespace {
+
+/// The toy with a ring whose entries have the cookie as their tag, and as the value of their fence.
+std::string describedWithTags() {
+  std::string text = toy::description;
+  auto replace = [&](llvm::StringRef from, llvm::StringRef to) {
+    size_t at = text.find(from.str());
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to.str());
+  };
+  replace("flows-into: [{register: COOKIE_BACK}",
+          "flows-into: [{layout: order, field: tag}, {register: COOKIE_BACK}");
+  replace("registers:\n", "registers:\n"
+                          "  - {name: RING, space: bar0, offset: 0x90, width: 8, class: address-low}\n"
+                          "  - {name: RING_SIZE, space: bar0, offset: 0x98}\n"
+                          "  - {name: BELL, space: bar0, offset: 0x9c, policy: side-effect}\n");
+  return text +
+         "layouts:\n"
+         "  - name: order\n"
+         "    size: 16\n"
+         "    fields: [{name: kind, offset: 0}, {name: tag, offset: 4}, {name: at, offset: 8, width: 8, "
+         "address: true}]\n"
+         "    fence: {address: at, value: tag}\n"
+         "queues: [{name: ring, base: RING, size: RING_SIZE, doorbell: BELL, layout: order}]\n";
+}
+
+/// Reads a cookie, submits an entry with it, has the toy copy the tag to where the fence is, waits for it
+/// there.
+std::unique_ptr<MemoryTape> tagTape(bool reads = true) {
+  ToyProgram program;
+  program.open();
+  program.map(toyMemory, toyMemorySize);
+  uint64_t value = 0x1234;
+  if (reads)
+    value = program.tape().packets[program.read(toy::cookie)].value;
+  constexpr uint64_t fence = toyMemory + 0x100;
+  std::vector<uint8_t> entry(16);
+  entry[0] = 3;
+  for (unsigned i = 0; i < 8; ++i) {
+    entry[4 + (i & 3)] = uint8_t(value >> (8 * (i & 3)));
+    entry[8 + i] = uint8_t(fence >> (8 * i));
+  }
+  llvm::cantFail(program.target().writeMemory(toyMemory, entry));
+  Packet submit;
+  submit.kind = PacketKind::Submit;
+  submit.address = toyMemory;
+  PacketExtra told;
+  told.length = entry.size();
+  told.payload = program.tape().store(entry);
+  program.raw(submit, told);
+  auto move = [&](uint64_t source, uint64_t destination, uint64_t command) {
+    program.write(toy::source, source, 8);
+    program.write(toy::destination, destination, 8);
+    program.write(toy::count, 8, 8);
+    program.write(toy::command, command);
+    program.poll(toy::command, 1, 0);
+  };
+  move(toyMemory + 4, toy::bufferBase, 1);
+  move(toy::bufferBase, fence, 3);
+  program.waitMemory(fence, 4, 0xffffffff, value & 0xffffffff);
+  program.load(fence, 8);
+  program.load(toyMemory + 2, 4); // The lower half of the tag, with what is before it.
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  tape->theDevices[0].description = describedWithTags();
+  return tape;
+}
+
+} // namespace
+
+TEST_CASE(
+    "substitute: the live value goes into commands in memory, and its fence and what is read are told as "
+    "recorded") {
+  std::unique_ptr<MemoryTape> tape = tagTape();
+  Replayed same = replay(*tape);
+  INFO(summary(same));
+  CHECK(same->verdict == Verdict::Match);
+  CHECK(same->grades.of(Rule::LiveValue) == 0);
+
+  ToyOptions options;
+  options.faults.skew = 0x11;
+  Replayed other = replay(*tape, options);
+  INFO(summary(other));
+  CHECK(other->verdict == Verdict::Match);
+  CHECK(other->grades.of(Rule::LiveValue) == 5); // The cookie, the entry, the fence, both reads.
+  auto wasRead = llvm::find_if(tape->packets, [](const Packet &packet) {
+    return packet.kind == PacketKind::RegisterRead && packet.address == toy::cookie;
+  });
+  uint64_t live = wasRead->value + 3 * options.faults.skew;
+  std::vector<uint8_t> stored(16);
+  llvm::cantFail(other.target->readMemory(toyMemory, stored));
+  for (unsigned i = 0; i < 4; ++i)
+    CHECK(stored[4 + i] == uint8_t(live >> (8 * i)));
+  CHECK(stored[0] == 3);
+
+  // A device that writes another tag back, and one that spoils what is beside it.
+  options.faults.corruptDma = 1;
+  Replayed forgot = replay(*tape, options);
+  INFO(summary(forgot));
+  CHECK(forgot.firstRule() == Rule::ConditionNotMet);
+  options.faults.corruptOffset = 5;
+  Replayed spoilt = replay(*tape, options);
+  INFO(summary(spoilt));
+  CHECK(spoilt.firstRule() == Rule::ContentDiffers);
+  CHECK(spoilt->firstDivergence->offset == 5);
+  // Where the description does not say that the value flows there, the recorded one is what was submitted.
+  tape->theDevices[0].description.replace(
+      tape->theDevices[0].description.find("{layout: order, field: tag}, "), 29, "");
+  options.faults = {};
+  options.faults.skew = 0x11;
+  Replayed left = replay(*tape, options);
+  llvm::cantFail(left.target->readMemory(toyMemory, stored));
+  CHECK(stored[4] != uint8_t(live));
+  // A value that was never read is nobody's.
+  Replayed unread = replay(*tagTape(/*reads=*/false), options);
+  INFO(summary(unread));
+  CHECK(unread->verdict == Verdict::Match);
+  CHECK(unread->grades.of(Rule::LiveValue) == 0);
+}
+
+TEST_CASE("live values in memory: whole, in part, in bits, the newest, and none once it is overwritten") {
+  LiveMemory memory;
+  memory.learn(0x1000, 4, 0xffffffff, 0x11223344, 0xaabbccdd);
+  auto told = [&](uint64_t address, std::vector<uint8_t> content) {
+    memory.revert(address, content);
+    return content;
+  };
+  using Bytes = std::vector<uint8_t>;
+  CHECK(told(0xffe, {1, 2, 0xdd, 0xcc, 0xbb, 0xaa, 7}) == Bytes{1, 2, 0x44, 0x33, 0x22, 0x11, 7});
+  CHECK(told(0x1000, {0xdd, 0xcc}) == Bytes{0x44, 0x33});
+  CHECK(told(0x1003, {0xaa, 1}) == Bytes{0x11, 1});
+  CHECK(told(0x1000, {0xde, 0xcc, 0xbb, 0xaa}) == Bytes{0xde, 0xcc, 0xbb, 0xaa});
+  CHECK(told(0x1004, {0xdd, 0xcc}) == Bytes{0xdd, 0xcc});
+  CHECK(memory.any(0x1003, 1));
+  CHECK_FALSE(memory.any(0x1004, 100));
+  CHECK_FALSE(memory.any(0xfff, 1));
+  // A later value of the same place, and one that is the same in both runs.
+  memory.learn(0x1000, 4, 0xffffffff, 5, 6);
+  memory.learn(0x1000, 4, 0xffffffff, 0xaabbccdd, 0xaabbccdd);
+  CHECK(told(0x1000, {6, 0, 0, 0}) == Bytes{5, 0, 0, 0});
+  CHECK(told(0x1000, {0xdd, 0xcc, 0xbb, 0xaa}) == Bytes{0xdd, 0xcc, 0xbb, 0xaa});
+  memory.overwritten(0x1003, 1);
+  CHECK(memory.empty());
+  // Two fields of one word.
+  memory.learn(0x2000, 2, 0x00f0, 0x10, 0x20);
+  memory.learn(0x2000, 2, 0xff00, 0x300, 0x400);
+  CHECK(told(0x2000, {0x2a, 0x04}) == Bytes{0x1a, 0x03});
+  CHECK(told(0x2000, {0x2a, 0x05}) == Bytes{0x1a, 0x05});
+  memory.clear();
+  memory.learn(0x3000, 4, ~uint64_t(0), 9, 9);
+  CHECK(memory.empty());
+  for (uint64_t i = 0; i < 70'000; ++i)
+    memory.learn(i * 8, 8, ~uint64_t(0), 1, 2);
+  CHECK(memory.any(8 * 65'535, 8));
+  CHECK_FALSE(memory.any(8 * 65'536, 8));
+  CHECK(told(~uint64_t(0) - 3, {1, 2, 3, 4}) == Bytes{1, 2, 3, 4});
 }
 
 TEST_CASE("interrupts that came together stand for the waits that they were recorded for") {

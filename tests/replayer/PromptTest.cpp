@@ -169,6 +169,13 @@ TEST_CASE("prompt: forbidden registers stay forbidden, unless named") {
   setup.allow = {"FUSE"};
   session = converse(*tape.tape, {"write FUSE 1", "quit"}, setup);
   CHECK(session.writesTo[toy::fuse] == 1);
+  std::string text = toy::description;
+  text.replace(text.find("registers:"), 10,
+               "forbidden: [{name: flash, first: 0x100, last: 0x1ff}]\nregisters:");
+  tape.tape->theDevices[0].description = text;
+  session = converse(*tape.tape, {"write bar0+0x104 1", "quit"}, setup);
+  CHECK(session.says("flash is forbidden by the description"));
+  CHECK(session.writesTo[0x104] == 0);
 }
 
 TEST_CASE("prompt: memory and counters") {

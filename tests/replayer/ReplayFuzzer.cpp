@@ -1,7 +1,8 @@
-// Fuzzes replay and bisect with tapes of anybody's making: no crash, no hang, no memory that the tape asks
-// for, and grades that add up.
+// Fuzzes replay, bisect and diff with tapes of anybody's making: no crash, no hang, no memory that the tape
+// asks for, and grades that add up.
 #include "replayer/Replay.h"
 #include "replayer/bisect/Bisect.h"
+#include "replayer/diff/TapeDiff.h"
 #include "tests/replayer/RandomTape.h"
 #include "tests/replayer/ScriptedTarget.h"
 #include <cstdlib>
@@ -19,10 +20,41 @@ static PlayerOptions boundedOptions() {
   return options;
 }
 
+/// Two tapes of what the bytes make; with `same` the first one twice.
+static void compareTapes(llvm::ArrayRef<uint8_t> bytes, bool same) {
+  size_t cut = same ? bytes.size() : bytes.size() / 2;
+  std::unique_ptr<MemoryTape> a = tapeFromBytes(bytes.take_front(cut));
+  std::unique_ptr<MemoryTape> b = same ? a->copy() : tapeFromBytes(bytes.drop_front(cut));
+  llvm::Expected<std::unique_ptr<TapeSource>> left = TapeSource::create(std::move(a));
+  llvm::Expected<std::unique_ptr<TapeSource>> right = TapeSource::create(std::move(b));
+  if (!left || !right) {
+    llvm::consumeError(left.takeError());
+    llvm::consumeError(right.takeError());
+    return;
+  }
+  DiffOptions options;
+  options.keptDifferences = 4;
+  options.pieceItems = 64;
+  llvm::Expected<DiffReport> report = diffTapes(std::move(*left), std::move(*right), options);
+  if (!report) {
+    llvm::consumeError(report.takeError());
+    return;
+  }
+  bool adds = report->exact <= report->aligned && report->differences.size() <= 4 &&
+              (report->total() != 0) == (report->verdict == Verdict::Divergence) &&
+              report->first.has_value() == (report->total() != 0);
+  if (!adds || (same && report->verdict == Verdict::Divergence))
+    std::abort();
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2)
     return 0;
   uint8_t mode = data[0];
+  if ((mode & 0x4c) == 0x4c) { // A bisection of targets that do not answer would be an idle one.
+    compareTapes(llvm::ArrayRef<uint8_t>(data + 1, size - 1), mode & 1);
+    return 0;
+  }
   std::unique_ptr<MemoryTape> tape = tapeFromBytes(llvm::ArrayRef<uint8_t>(data + 1, size - 1));
   uint64_t packets = tape->packets.size();
   llvm::Expected<std::unique_ptr<TapeSource>> source = TapeSource::create(std::move(tape));

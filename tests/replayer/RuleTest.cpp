@@ -188,6 +188,67 @@ TEST_CASE("forbidden: the player refuses by itself what nobody looked for") {
   CHECK(target.writesTo[toy::fuse] == 0);
 }
 
+TEST_CASE("forbidden: ranges, whatever lies in them, unless the range or the register is named") {
+  std::string text = describedWith("registers:\n", "forbidden:\n"
+                                                   "  - {name: flash, first: 0x100, last: 0x1fe}\n"
+                                                   "  - {name: few, first: 0x74, last: 0x74}\n"
+                                                   "  - {name: fuses, first: 0x44, last: 0x4f}\n"
+                                                   "registers:\n");
+  struct {
+    uint64_t offset;
+    unsigned width;
+    const char *forbids; ///< Null: nothing does.
+  } const cases[] = {{0x100, 4, "flash"},         {0xfd, 4, "flash"},      {0xfc, 4, nullptr},
+                     {0x1fe, 1, "flash"},         {0x1ff, 1, nullptr},     {0xf9, 8, "flash"},
+                     {toy::cookieBack, 4, "few"}, {toy::fuse, 4, "fuses"}, {toy::square, 4, nullptr}};
+  for (const auto &c : cases) {
+    CAPTURE(c.offset);
+    ToyProgram program;
+    program.open();
+    Packet packet;
+    packet.kind = PacketKind::RegisterWrite;
+    packet.space = 1;
+    packet.address = c.offset;
+    packet.width = uint8_t(c.width);
+    uint64_t ordinal = program.raw(packet);
+    std::unique_ptr<MemoryTape> tape = program.finish();
+    tape->theDevices[0].description = text;
+    Replayed replayed = replay(*tape);
+    INFO(summary(replayed));
+    if (!c.forbids) {
+      CHECK(replayed->verdict == Verdict::Match);
+      continue;
+    }
+    REQUIRE(replayed.failure);
+    CHECK(replayed.failure->code == "forbidden-write");
+    CHECK(replayed.failure->message.find(c.forbids) != std::string::npos);
+    CHECK(replayed.failure->where == "packet " + std::to_string(ordinal));
+    CHECK(replayed.failure->hint.find(std::string("--allow-register ") + c.forbids) != std::string::npos);
+    CHECK(replayed.target->accesses == 0);
+    CHECK(replayed.target->resets == 0);
+    ReplayOptions options = quickOptions();
+    options.player.binding.allowRegisters = {"COUNT"};
+    CHECK(replay(*tape, {}, options).failure);
+    options.player.binding.allowRegisters = {c.forbids};
+    CHECK(replay(*tape, {}, options)->verdict == Verdict::Match);
+    bool isRegister = c.offset == toy::cookieBack || c.offset == toy::fuse;
+    options.player.binding.allowRegisters = {c.offset == toy::fuse ? "FUSE" : "COOKIE_BACK"};
+    CHECK(bool(replay(*tape, {}, options).report) == isRegister);
+    // A player that nobody has looked ahead for.
+    auto source = llvm::cantFail(TapeSource::create(tape->copy()));
+    ScriptedTarget target;
+    Target *pointer = &target;
+    auto player = llvm::cantFail(Player::create(*source, pointer, {}));
+    PacketBatch batch;
+    llvm::cantFail(source->reader().readBlockFrom(0, batch));
+    ObservationLog log;
+    llvm::Expected<size_t> issued = player->issue(batch, 0, batch.packets.size(), log);
+    REQUIRE(!issued);
+    CHECK(toFailure(issued.takeError()).code == "forbidden-write");
+    CHECK(target.writes == 0);
+  }
+}
+
 TEST_CASE("forbidden: reads are allowed and compared") {
   CHECK(readOtherwise(toy::fuse, 0)->verdict == Verdict::Match);
   CHECK(readOtherwise(toy::fuse, 1).firstRule() == Rule::ValueDiffers);

@@ -224,6 +224,58 @@ TEST_CASE("replay --dry-run: every kind of side effect, in groups") {
   CHECK(StringRef(text.out).contains("nothing was touched"));
 }
 
+TEST_CASE(
+    "replay --explain-policy: every register's policy, every rule, and counts that add up to the tape") {
+  JsonResult explained = runJson({"replay", eduTape, "--target", badEdu, "--explain-policy"});
+  CHECK_MESSAGE(explained.run.exited(1), explained.run);
+  const json::Object *policy = explained.at("policy");
+  REQUIRE(policy);
+  int64_t packets = 0, byRule = 0;
+  auto count = [&](const json::Object &row) {
+    int64_t sum = 0;
+    for (const auto &rule : *row.getObject("rules"))
+      sum += rule.second.getAsInteger().value_or(0);
+    return sum;
+  };
+  std::map<std::string, const json::Object *> registers;
+  for (const json::Value &row : *policy->getArray("registers")) {
+    registers[row.getAsObject()->getString("register").value_or("").str()] = row.getAsObject();
+    packets += count(*row.getAsObject());
+  }
+  for (const json::Value &row : *policy->getArray("kinds"))
+    packets += count(*row.getAsObject());
+  for (const json::Value &row : *policy->getArray("rules"))
+    byRule += row.getAsObject()->getInteger("packets").value_or(-1);
+  CHECK(packets == explained.number("packets_replayed"));
+  CHECK(byRule == explained.number("packets_replayed"));
+  REQUIRE(registers.count("FACTORIAL"));
+  CHECK(registers["FACTORIAL"]->getString("policy") == "compare");
+  CHECK(registers["FACTORIAL"]->getString("class") == "stable");
+  CHECK(registers["FACTORIAL"]->getObject("rules")->getInteger("value").value_or(0) == 1);
+  REQUIRE(registers.count("STATUS"));
+  CHECK(registers["STATUS"]->getString("policy") == "mask");
+  CHECK(registers["STATUS"]->getString("compared") == "0xfffffffe");
+  JsonResult good = runJson({"replay", eduTape, "--target", goodEdu, "--explain-policy"});
+  for (const json::Value &row : *good.at("policy")->getArray("registers"))
+    CHECK_FALSE(row.getAsObject()->getObject("rules")->getInteger("value"));
+  CHECK_FALSE(runJson({"replay", eduTape, "--target", goodEdu}).at("policy"));
+
+  RunResult text = runTapeback({"replay", eduTape, "--target", badEdu, "--explain-policy"});
+  CHECK_MESSAGE(text.exited(1), text);
+  StringRef out = text.out;
+  CHECK_MESSAGE(out.contains("policies, and how many packets each rule decided:\n"), text);
+  CHECK_MESSAGE(out.contains("FACTORIAL (bar0+0x8, stable, compare, compared 0xffffffff, polled 0xffffffff)"),
+                text);
+  CHECK_MESSAGE(out.contains(", 1 value"), text);
+  CHECK_MESSAGE(out.contains("  mismatch value 1: "), text);
+  // Registers that the tape leaves alone are listed, too.
+  RunResult minnow = runTapeback({"replay", minnowTape, "--target", "model:minnow", "--explain-policy"});
+  CHECK_MESSAGE(minnow.exited(0), minnow);
+  CHECK_MESSAGE(StringRef(minnow.out)
+                    .contains("TIME_HI (bar0+0x54, timestamp, ignore, compared 0x0, polled 0x0)  no packet"),
+                minnow);
+}
+
 TEST_CASE("diff: exit codes, places on both tapes, text and JSON") {
   JsonResult same = runJson({"diff", eduTape, eduTape});
   CHECK_MESSAGE(same.run.exited(0), same.run);

@@ -344,3 +344,61 @@ TEST_CASE("what is no YAML is refused with its own code") {
   CHECK(refused(std::string(17u << 20, 'a')).code == "text-too-large");
   CHECK(refused("").code == "bad-description");
 }
+
+TEST_CASE("mistakes in what a loop may wait for") {
+  const std::string start = base + "  - {name: A, space: bar1, offset: 0, ";
+  llvm::Expected<Description> good = parseDescription(start + "poll-mask: 0x6}\n", "d.yaml");
+  REQUIRE(bool(good));
+  CHECK(good->findByName("A")->pollMask == 6);
+  constexpr const char *never =
+      "A is never polled: its class or policy says that a read changes something or "
+      "that its value is of one run only";
+  check(start, {{"poll-mask: 0x1_0000_0000}\n", "9:50", "the poll-mask has bits outside the 32 bits of A"},
+                {"poll-mask: some}\n", "9:50",
+                 "'some' is not a number: write decimal, 0x, 0b or 0o, for example 4096 or 0x1000"},
+                {"class: fifo, poll-mask: 1}\n", "9:63", never},
+                {"class: read-to-clear, poll-mask: 1}\n", "9:72", never},
+                {"class: timestamp, poll-mask: 1}\n", "9:68", never},
+                {"access: wo, poll-mask: 1}\n", "9:62", never},
+                {"policy: side-effect, poll-mask: 1}\n", "9:71", never},
+                {"policy: may-hang, poll-mask: 1}\n", "9:68", never},
+                {"policy: substitute, poll-mask: 1}\n", "9:70", never}});
+}
+
+TEST_CASE("mistakes in forbidden ranges") {
+  llvm::Expected<Description> good = parseDescription(
+      base + "forbidden: [{name: flash, space: bar1, first: 0x100, last: 0x1ff}, {name: pll, space: bar0, "
+             "first: 0x40, last: 0x40}]\n",
+      "d.yaml");
+  REQUIRE(bool(good));
+  REQUIRE(good->forbidden.size() == 2);
+  CHECK(findForbidden(good->forbidden, "bar1", 0xfd, 4) == &good->forbidden[0]);
+  CHECK(findForbidden(good->forbidden, "bar1", 0xfc, 4) == nullptr);
+  CHECK(findForbidden(good->forbidden, "bar1", 0x200, 4) == nullptr);
+  CHECK(findForbidden(good->forbidden, "bar0", 0x100, 4) == nullptr);
+  CHECK(findForbidden(good->forbidden, "bar0", 0, ~uint64_t(0)) == &good->forbidden[1]);
+  check(base,
+        {{"forbidden: {}\n", "9:13", "not a sequence"},
+         {"forbidden: [{space: bar0, first: 0, last: 1}]\n", "9:14", "missing required key 'name'"},
+         {"forbidden: [{name: f, space: bar0, last: 1}]\n", "9:14", "missing required key 'first'"},
+         {"forbidden: [{name: f, space: bar0, first: 1}]\n", "9:14", "missing required key 'last'"},
+         {"forbidden: [{name: f, space: bar0, first: 2, last: 1}]\n", "9:52",
+          "the range ends before it begins"},
+         {"forbidden: [{name: f, space: bar2, first: 0, last: 1}]\n", "9:30",
+          "no space is named 'bar2'; did you mean 'bar0'?"},
+         {"forbidden: [{name: f, space: memory, first: 0, last: 1}]\n", "9:30", "no space is named 'memory'"},
+         {"forbidden: [{name: f, first: 0, last: 1}]\n", "9:20",
+          "the range needs a space: the description does not have exactly one"},
+         {"forbidden: [{name: CMD, space: bar0, first: 0, last: 1}]\n", "9:20",
+          "a register has this name already"},
+         {"forbidden: [{name: f, space: bar0, first: 0x80, last: 0x80}, {name: f, space: bar0, first: 0x90, "
+          "last: "
+          "0x90}]\n",
+          "9:69", "a second range named 'f'"},
+         {"forbidden: [{name: f, space: bar0, first: 11, last: 11}]\nrestore: [{register: ADDR}]\n", "10:22",
+          "ADDR lies in 'f', which is forbidden to a replay, and is written here"}});
+  std::string many = base + "forbidden: [";
+  for (int i = 0; i < 65; ++i)
+    many += "{name: f" + std::to_string(i) + ", space: bar0, first: 0x80, last: 0x80}, ";
+  CHECK(llvm::StringRef(refused(many + "]\n").message).starts_with("65 forbidden ranges; at most 64"));
+}

@@ -142,7 +142,7 @@ TEST_CASE("mistakes in opcodes and forms") {
        {"layouts: [{name: @l, size: 32, opcode: {offset: 0}, fields: [{name: f, offset: 8, width: 8, "
         "address: "
         "true}], chain: {address: f, layout: l}, forms: [{name: A, opcode: 1}]}]\n",
-        "a layout with an opcode has transfers, fence and chain in its forms, not beside them"}});
+        "a layout with an opcode has transfers, fence, chain and sync in its forms, not beside them"}});
 }
 
 TEST_CASE("mistakes in what entries move, fence and chain") {
@@ -319,4 +319,77 @@ TEST_CASE("layouts and queues are bounded") {
             refused(sound + "layouts: [{name: a, size: 8" + forms + "{name: b, size: 8" + forms + "]\n")
                 .message)
             .starts_with("16448 fields of all forms together; at most 16384 are accepted"));
+}
+
+TEST_CASE("mistakes in what orders the queues") {
+  for (const char *good :
+       {"sync: {kind: barrier}", "sync: {kind: signal, on: n}", "sync: {kind: wait, on: b}"})
+    CHECK_MESSAGE(bool(parseDescription(sound + form(good), "d.yaml")), good);
+  checkMarked(
+      sound,
+      {{form("sync: {@on: n}"), "missing required key 'kind'"},
+       {form("sync: {kind: @signall, on: n}"),
+        "unknown kind of synchronisation 'signall'; did you mean 'signal'? (one of: barrier, signal, wait)"},
+       {form("sync: {kind: signal, @of: n}"), "unknown key 'of'"},
+       {form("sync: {kind: @signal}"), "what is signalled or waited for is named by a field: `on`"},
+       {form("sync: {kind: @wait}"), "what is signalled or waited for is named by a field: `on`"},
+       {form("sync: {kind: @barrier, on: n}"), "a barrier is on nothing: it is of all queues"},
+       {form("sync: {kind: wait, on: @zz}"), "l has no field named 'zz'"},
+       {form("sync: {kind: wait, on: @host}"), "field 'host' is a host address and cannot be used here"},
+       {"layouts: [{name: @l, size: 8, opcode: {offset: 0, width: 1}, sync: {kind: barrier}, forms: [{name: "
+        "A, "
+        "opcode: 0}]}]\n",
+        "a layout with an opcode has transfers, fence, chain and sync in its forms, not beside them"}});
+}
+
+TEST_CASE("mistakes in where a value flows") {
+  /// A register that has a value of each run, and layouts of one form and of two.
+  auto flows = [](const std::string &into) {
+    return "tapeback-description: 1\nname: d\nspaces: [bar0]\nregisters:\n"
+           "  - {name: BACK, offset: 0x20}\n"
+           "  - {name: VIEW, offset: 0x20, alias-of: BACK}\n"
+           "  - {name: ID, offset: 0x24, access: ro, policy: substitute, flows-into: " +
+           into +
+           "}\n"
+           "layouts:\n"
+           "  - {name: l, size: 16, fields: [{name: tag, offset: 2, width: 2}, {name: host, offset: 8, "
+           "width: 8, "
+           "address: true}]}\n"
+           "  - {name: m, size: 16, opcode: {offset: 0, width: 1}, forms: [{name: A, opcode: 0}, {name: B, "
+           "opcode: 1, fields: [{name: tag, offset: 4}]}]}\n";
+  };
+  llvm::Expected<Description> good = parseDescription(
+      flows("[{register: BACK, bits: '15:8'}, {layout: l, field: tag}, {layout: m, field: tag}]"), "d.yaml");
+  REQUIRE_MESSAGE(bool(good), llvm::toString(good.takeError()));
+  const RegisterDescription *id = good->findByName("ID");
+  REQUIRE(id);
+  REQUIRE(id->flowsInto.size() == 1);
+  CHECK(id->flowsInto[0].mask() == 0xff00);
+  REQUIRE(id->flowsIntoEntries.size() == 2);
+  CHECK(id->flowsIntoEntries[1].layout == 1);
+  CHECK(id->flowsIntoEntries[1].form == 1);
+  CHECK(good->layouts[1].forms[1].fields[id->flowsIntoEntries[1].field].name == "tag");
+  checkMarked(
+      "", {{flows("@BACK"), "not a sequence"},
+           {flows("[{register: @BACC}]"), "no register is named 'BACC'; did you mean 'BACK'?"},
+           {flows("[{register: @VIEW}]"), "VIEW is an alias; name BACK here"},
+           {flows("[{register: BACK, bits: @top}]"),
+            "bits are written as one number or HIGH:LOW, for example 7 or 15:8"},
+           {flows("[{register: BACK, bits: @32}]"), "bit 32 lies outside the 32 bits of BACK"},
+           {flows("[{register: BACK, @colour: red}]"), "unknown key 'colour'"},
+           {flows("[{@bits: 7}]"), "a value flows either into a register, or into a field of a layout"},
+           {flows("[{@register: BACK, layout: l, field: tag}]"),
+            "a value flows either into a register, or into a field of a layout"},
+           {flows("[{@layout: l}]"), "a value that flows into a command needs its layout and its field"},
+           {flows("[{@field: tag}]"), "a value that flows into a command needs its layout and its field"},
+           {flows("[{layout: l, field: tag, bits: @7}]"), "the field says which bits it has"},
+           {flows("[{layout: @n, field: tag}]"), "no layout is named 'n'; did you mean 'l'?"},
+           {flows("[{layout: m, field: @tak}]"), "no form of m has a field named 'tak'"},
+           {flows("[{layout: l, field: @host}]"), "field 'host' is a host address and cannot be used here"},
+           {flows("[]") + "idle: [{register: @IDD, value: 0}]\n",
+            "no register is named 'IDD'; did you mean 'ID'?"}});
+  check(sound, {{"registers: []\n", "13:1", "duplicated mapping key 'registers'"}});
+  std::string plain = flows("[{@register: BACK}]");
+  plain.replace(plain.find("policy: substitute"), 18, "policy: compare");
+  checkMarked("", {{plain, "flows-into needs `policy: substitute`"}});
 }
