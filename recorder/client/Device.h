@@ -52,6 +52,7 @@ struct tb_device {
   tapeback::client::Array<tapeback::client::DeviceSpace> spaces;
   tapeback::client::Array<tapeback::client::Region> regions;
   tapeback::client::Follower follower;
+  tapeback_backend_failure failure = {}; ///< Of the last access that took a shortcut; with the lock.
 };
 
 namespace tapeback::client {

@@ -43,20 +43,22 @@ public:
   }
   /// Takes the lock if that costs nothing. Then leave() gives it back.
   bool enter() {
-    if (!hotThread.sole) [[unlikely]]
+    if (!mayEnter()) [[unlikely]]
       return false;
-    inside.store(1, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (!manyThreads.load(std::memory_order_relaxed)) [[likely]]
+    if (announce()) [[likely]]
       return true;
     leave();
     return false;
   }
-  void leave() {
-    inside.store(0, std::memory_order_release);
+  void leave() { inside.store(0, std::memory_order_release); }
+  // The parts of enter(), for calls in which every instruction counts.
+  /// Whether announce() may be called by this thread.
+  static bool mayEnter() { return hotThread.sole; }
+  /// True: the lock is this thread's. Whatever it is, leave() follows.
+  bool announce() {
+    inside.store(1, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (manyThreads.load(std::memory_order_relaxed)) [[unlikely]]
-      ring::futexWakeAll(inside);
+    return !manyThreads.load(std::memory_order_relaxed);
   }
   void unlock() {
     if (hotThread.sole && inside.load(std::memory_order_relaxed)) [[likely]]
@@ -70,8 +72,10 @@ private:
     if (!hotThread.number)
       registerThread();
     pthread_mutex_lock(&mutex);
+    // Once in a process, when its second thread comes: the first one need not look at each call whether
+    // somebody waits. Nobody wakes us, so look often.
     while (inside.load(std::memory_order_acquire))
-      ring::futexWait(inside, 1, 100);
+      ring::futexWait(inside, 1, 1);
   }
 
   std::atomic<uint32_t> inside{0};

@@ -24,7 +24,7 @@ static ring::Access accessOf(const tb_device *device, PacketKind kind, int space
     return false;
   uint64_t word;
   asm("movq %1, %0" : "=r"(word) : "m"(*reinterpret_cast<const uint8_t(*)[8]>(name)));
-  return ((word ^ device->firstSpace) & device->firstSpaceMask) == 0 && device->firstSpaceMask;
+  return (word & device->firstSpaceMask) == device->firstSpace; // Nothing masked by 0 is 1.
 #else
   (void)device, (void)name;
   return false;
@@ -32,65 +32,85 @@ static ring::Access accessOf(const tb_device *device, PacketKind kind, int space
 }
 
 /// Reads have a place for it, writes have it.
-template <PacketKind kind>
-using Value = std::conditional_t<kind == PacketKind::RegisterRead, uint64_t *, uint64_t>;
+template <PacketKind kind, typename T>
+using Value = std::conditional_t<kind == PacketKind::RegisterRead, T *, T>;
 
-template <uint32_t width>
-static int access(tb_device *device, uint64_t offset, uint64_t *value, tapeback_backend_failure *failure) {
-  return device->backend->read(device->target, 0, offset, width, value, failure);
+/// The target's part of such a call; a failure is in device->failure. `seen`: the value that was read or
+/// written.
+template <typename T>
+[[gnu::always_inline]] static inline int access(tb_device *device, uint64_t offset, T *value,
+                                                uint64_t &seen) {
+  int status = device->backend->read(device->target, 0, offset, sizeof(T), &seen, &device->failure);
+  if (status == TAPEBACK_BACKEND_OK) [[likely]]
+    *value = T(seen);
+  return status;
 }
-template <uint32_t width>
-static int access(tb_device *device, uint64_t offset, uint64_t value, tapeback_backend_failure *failure) {
-  return device->backend->write(device->target, 0, offset, width, value, failure);
-}
-static uint64_t valueOf(const uint64_t *value) {
-  return *value;
-}
-static uint64_t valueOf(uint64_t value) {
-  return value;
-}
-
-/// The two ends of the calls that may leave out most of what follows (Shortcut), and are most of all calls.
-/// They are entered with the lock, and leave it.
-template <PacketKind kind, uint32_t width>
-[[gnu::noinline]] static int direct(tb_device *device, uint64_t offset, Value<kind> value) {
-  tapeback_backend_failure failure;
-  int status = access<width>(device, offset, value, &failure);
-  device->lock.leave();
-  return status == TAPEBACK_BACKEND_OK ? TB_OK : failBackend(status, failure);
+template <typename T>
+[[gnu::always_inline]] static inline int access(tb_device *device, uint64_t offset, T value, uint64_t &seen) {
+  seen = value;
+  return device->backend->write(device->target, 0, offset, sizeof(T), value, &device->failure);
 }
 
-template <PacketKind kind, uint32_t width>
-[[gnu::noinline]] static int recorded(tb_device *device, uint64_t offset, Value<kind> value) {
-  constexpr bool reads = kind == PacketKind::RegisterRead;
-  ring::Producer &producer = startedSession().producer;
-  ring::Access issued = accessOf(device, kind, 0, offset, width, reads ? 0 : valueOf(value));
-  ring::IssuedAccess underway = producer.issueInPlace(issued);
-  if (!underway.name) [[unlikely]]
-    (void)recordingNow(); // Counts it.
-  tapeback_backend_failure failure;
-  int status = access<width>(device, offset, value, &failure);
-  if (status != TAPEBACK_BACKEND_OK) [[unlikely]] {
-    producer.completeInPlace(underway, issued, Completion::Failed, 0);
-    status = operationFailed(device, underway.name, status, failure);
-  } else {
-    producer.completeInPlace(underway, issued, Completion::Done, valueOf(value));
-    if (reads)
-      rememberRead(device->id, underway.name, valueOf(value));
-  }
+// The two ends of the calls that may leave out most of what follows (Shortcut), and are most of all calls.
+// They are entered with the lock, and leave it. What is rare is out of line, all of it: registers that are
+// saved for it would cost more than the rest of an unrecorded call.
+
+[[gnu::cold, gnu::noinline]] static int failDirect(tb_device *device, int status) {
+  status = failBackend(status, device->failure);
   device->lock.leave();
   return status;
 }
 
-/// What such a call may leave out; with the lock, unless nothing.
-[[gnu::always_inline]] static inline Shortcut takeShortcut(tb_device *device, const char *space) {
-  if (!device || !space || !device->lock.enter()) [[unlikely]]
-    return Shortcut::None;
-  Shortcut taken = device->shortcut.load(std::memory_order_relaxed);
-  if (taken != Shortcut::None && isFirstSpace(device, space)) [[likely]]
-    return taken;
+template <PacketKind kind, typename T>
+[[gnu::always_inline]] static inline int direct(tb_device *device, uint64_t offset, Value<kind, T> value) {
+  uint64_t seen = 0;
+  int status = access<T>(device, offset, value, seen);
+  if (status != TAPEBACK_BACKEND_OK) [[unlikely]]
+    return failDirect(device, status);
   device->lock.leave();
-  return Shortcut::None;
+  return TB_OK;
+}
+
+[[gnu::cold, gnu::noinline]] static int failRecorded(tb_device *device, ring::Access issued,
+                                                     ring::IssuedAccess underway, int status) {
+  startedSession().producer.completeInPlace(underway, issued, Completion::Failed, 0);
+  status = operationFailed(device, underway.name, status, device->failure);
+  device->lock.leave();
+  return status;
+}
+
+template <PacketKind kind, typename T>
+[[gnu::noinline, gnu::used]] static int recorded(tb_device *device, const char * /*space*/, uint64_t offset,
+                                                 Value<kind, T> value) {
+  constexpr bool reads = kind == PacketKind::RegisterRead;
+  ring::Producer &producer = startedSession().producer;
+  uint64_t seen = 0;
+  if constexpr (!reads)
+    seen = value;
+  const ring::Access issued = accessOf(device, kind, 0, offset, sizeof(T), seen);
+  const ring::IssuedAccess underway = producer.issueInPlace(issued);
+  if (!underway.name) [[unlikely]]
+    (void)recordingNow(); // Counts it.
+  int status = access<T>(device, offset, value, seen);
+  if (status != TAPEBACK_BACKEND_OK) [[unlikely]]
+    return failRecorded(device, issued, underway, status);
+  producer.completeInPlace(underway, issued, Completion::Done, seen);
+  if (reads)
+    rememberRead(device->id, underway.name, seen);
+  device->lock.leave();
+  return TB_OK;
+}
+
+/// True: takeShortcut() may be asked.
+[[gnu::always_inline]] static inline bool mayTakeShortcut(const tb_device *device, const char *space) {
+  return device && space && DeviceLock::mayEnter();
+}
+/// What such a call may leave out. The lock is entered, also where the answer is nothing: then it is to be
+/// left before anything else.
+[[gnu::always_inline]] static inline Shortcut takeShortcut(tb_device *device, const char *space) {
+  bool alone = device->lock.announce();
+  Shortcut taken = device->shortcut.load(std::memory_order_relaxed);
+  return alone && isFirstSpace(device, space) ? taken : Shortcut::None;
 }
 
 /// One access of the target with the lock held: what tb_read* have in common.
@@ -137,21 +157,31 @@ template <PacketKind kind, uint32_t width>
   return TB_OK;
 }
 
+/// All other reads. `entered`: the lock is.
 template <typename T>
-[[gnu::always_inline]] static inline int readAs(tb_device *device, const char *space, uint64_t offset,
-                                                T *value) {
+[[gnu::noinline]] static int readSlowly(tb_device *device, const char *space, uint64_t offset, T *value,
+                                        bool entered) {
+  if (entered)
+    device->lock.leave();
   if (!value)
     return fail(TB_E_USAGE, "tb_read: value is null");
   uint64_t wide = 0;
-  int code;
-  switch (takeShortcut(device, space)) {
-  case Shortcut::Unrecorded: code = direct<PacketKind::RegisterRead, sizeof(T)>(device, offset, &wide); break;
-  case Shortcut::Recorded: code = recorded<PacketKind::RegisterRead, sizeof(T)>(device, offset, &wide); break;
-  default: code = accessRead(device, space, offset, sizeof(T), &wide);
-  }
+  int code = accessRead(device, space, offset, sizeof(T), &wide);
   if (code == TB_OK)
     *value = T(wide);
   return code;
+}
+
+template <typename T>
+[[gnu::always_inline]] static inline int readAs(tb_device *device, const char *space, uint64_t offset,
+                                                T *value) {
+  if (!value || !mayTakeShortcut(device, space)) [[unlikely]]
+    return readSlowly(device, space, offset, value, false);
+  switch (takeShortcut(device, space)) {
+  case Shortcut::Unrecorded: return direct<PacketKind::RegisterRead, T>(device, offset, value);
+  case Shortcut::Recorded: return recorded<PacketKind::RegisterRead, T>(device, space, offset, value);
+  default: return readSlowly(device, space, offset, value, true);
+  }
 }
 
 int tb_read8(tb_device *device, const char *space, uint64_t offset, uint8_t *value) {
@@ -208,13 +238,21 @@ int tb_read64(tb_device *device, const char *space, uint64_t offset, uint64_t *v
   return TB_OK;
 }
 
+[[gnu::noinline]] static int writeAfterLeave(tb_device *device, const char *space, uint64_t offset,
+                                             uint32_t width, uint64_t value) {
+  device->lock.leave();
+  return accessWrite(device, space, offset, width, value);
+}
+
 template <typename T>
 [[gnu::always_inline]] static inline int writeAs(tb_device *device, const char *space, uint64_t offset,
                                                  T value) {
+  if (!mayTakeShortcut(device, space)) [[unlikely]]
+    return accessWrite(device, space, offset, sizeof(T), value);
   switch (takeShortcut(device, space)) {
-  case Shortcut::Unrecorded: return direct<PacketKind::RegisterWrite, sizeof(T)>(device, offset, value);
-  case Shortcut::Recorded: return recorded<PacketKind::RegisterWrite, sizeof(T)>(device, offset, value);
-  default: return accessWrite(device, space, offset, sizeof(T), value);
+  case Shortcut::Unrecorded: return direct<PacketKind::RegisterWrite, T>(device, offset, value);
+  case Shortcut::Recorded: return recorded<PacketKind::RegisterWrite, T>(device, space, offset, value);
+  default: return writeAfterLeave(device, space, offset, sizeof(T), value);
   }
 }
 
