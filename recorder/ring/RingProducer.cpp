@@ -85,11 +85,9 @@ bool Producer::roomFor(LaneWriter &writer, uint64_t slots) const {
 /// `dataWanted` is not 0.
 void Producer::wakeCollector(LaneWriter &writer) {
   if (header->dataWanted.load(std::memory_order_relaxed) == WantsMuch) {
-    uint64_t quarter = (writer.mask + 1) / 4;
-    if (writer.head - writer.tailSeen < quarter)
-      return;
     writer.tailSeen = writer.lane->tail.load(std::memory_order_acquire);
-    if (writer.head - writer.tailSeen < quarter)
+    writer.wakeAt = writer.tailSeen + (writer.mask + 1) / 4;
+    if (writer.head < writer.wakeAt)
       return;
   }
   if (header->dataWanted.exchange(0))

@@ -31,6 +31,7 @@ struct alignas(128) LaneWriter {
   std::atomic<uint64_t> limit{0};
   uint64_t names = 0;    ///< Of a frame, less its position.
   uint64_t tailSeen = 0; ///< The collector's position when last looked at: it only grows.
+  uint64_t wakeAt = 0;   ///< Below this position there is not much for the collector (WantsMuch).
   uint64_t dropped = 0;
   uint32_t groups = 0; ///< Open ones.
   uint16_t index = 0;
@@ -187,7 +188,9 @@ private:
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   void wakeIfWanted(LaneWriter &writer) {
-    if (header->dataWanted.load(std::memory_order_relaxed)) [[unlikely]]
+    uint32_t wanted = header->dataWanted.load(std::memory_order_relaxed);
+    // A collector that keeps up sleeps most of the time: what does not wake it has to cost nothing.
+    if (wanted && (wanted != WantsMuch || writer.head >= writer.wakeAt)) [[unlikely]]
       wakeCollector(writer);
   }
   void wakeCollector(LaneWriter &writer);
@@ -244,12 +247,15 @@ inline void fillIn(Slot &slot, const Access &access, uint8_t hints) {
                                       uint64_t(hints) << 16 | uint64_t(SlotState::Issued) << 32);
 }
 
+// What the rare ways get are copies, made there: what the frequent way holds is then in registers alone.
 inline IssuedAccess Producer::issueInPlace(const Access &access) {
   LaneWriter *own = writer();
   uint64_t most = own ? own->limit.load(std::memory_order_relaxed) : 0;
-  if (!most || own->head >= most)
-      [[unlikely]] // In this order: a lane without limit may be another thread's too.
-    return issueElsewhere(own, access);
+  // In this order: a lane without limit may be another thread's too.
+  if (!most || own->head >= most) [[unlikely]] {
+    const Access copy = access;
+    return issueElsewhere(own, copy);
+  }
   uint64_t head = own->head;
   Slot &slot = own->slots[head & own->mask];
   Lane &lane = *own->lane;
@@ -270,7 +276,9 @@ inline void Producer::completeInPlace(const IssuedAccess &underway, const Access
                                       Completion completion, uint64_t value) {
   LaneWriter *own = underway.writer;
   if (!own || own->limit.load(std::memory_order_relaxed) == 0) [[unlikely]] {
-    completeElsewhere(underway, access, completion, value);
+    const IssuedAccess issued = underway;
+    const Access copy = access;
+    completeElsewhere(issued, copy, completion, value);
     return;
   }
   Slot &slot = *underway.slot;
