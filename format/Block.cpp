@@ -13,11 +13,16 @@ llvm::Error BlockWriter::start(const FileHeader &header) {
   return out.start(header);
 }
 
-static int packInto(llvm::ArrayRef<uint8_t> raw, WordBuffer &to, int effort) {
-  const int bytes = static_cast<int>(raw.size()), bound = LZ4_compressBound(bytes);
-  return LZ4_compress_fast(reinterpret_cast<const char *>(raw.data()),
-                           reinterpret_cast<char *>(to.bytes(static_cast<size_t>(bound)).data()), bytes,
-                           bound, effort);
+static size_t packBound(size_t bytes) {
+  return static_cast<size_t>(LZ4_compressBound(static_cast<int>(bytes)));
+}
+
+/// How many bytes it takes there; 0 if that is not less than it has.
+static size_t pack(llvm::ArrayRef<uint8_t> raw, llvm::MutableArrayRef<uint8_t> to, int effort) {
+  const int stored =
+      LZ4_compress_fast(reinterpret_cast<const char *>(raw.data()), reinterpret_cast<char *>(to.data()),
+                        static_cast<int>(raw.size()), static_cast<int>(to.size()), effort);
+  return stored > 0 && size_t(stored) < raw.size() ? size_t(stored) : 0;
 }
 
 // Noise (packed or encrypted contents, weights) comes in runs: after one block of it a few samples decide.
@@ -25,31 +30,22 @@ bool BlockWriter::worthCompressing(llvm::ArrayRef<uint8_t> raw) {
   constexpr size_t part = 16u << 10;
   if (!lastWasNoise || raw.size() < 8 * part)
     return true;
-  for (const size_t begin : {size_t(0), raw.size() / 2, raw.size() - part})
-    if (packInto(raw.slice(begin, part), sample, 1) < int(part - part / 16))
+  for (const size_t begin : {size_t(0), raw.size() / 2, raw.size() - part}) {
+    const size_t stored = pack(raw.slice(begin, part), sample.bytes(packBound(part)), 1);
+    if (stored && stored < part - part / 16)
       return true;
+  }
   return false;
 }
 
-bool BlockWriter::pack(BlockHeader &header, llvm::ArrayRef<uint8_t> raw) {
-  const bool contents = header.type == static_cast<uint16_t>(BlockType::Blob);
-  // Byte planes have matches everywhere or nowhere: looking less closely costs them a tenth in size, and wins
-  // a third of lz4's time, which is the largest part of what a packet costs.
-  const int effort = header.type == static_cast<uint16_t>(BlockType::Packets) ? 8 : contents ? 2 : 1;
-  int stored = 0;
-  if (compress && !raw.empty() && (!contents || worthCompressing(raw)))
-    stored = packInto(raw, block.body, effort);
-  const bool packed = stored > 0 && size_t(stored) < raw.size();
-  if (contents)
-    lastWasNoise = !packed;
-  header.codec = static_cast<uint8_t>(packed ? Codec::Lz4 : Codec::None);
-  header.rawSize = static_cast<uint32_t>(raw.size());
-  header.storedSize = packed ? static_cast<uint32_t>(stored) : header.rawSize;
+void BlockWriter::complete(BlockHeader &header, size_t rawBytes, size_t stored) {
+  header.codec = static_cast<uint8_t>(stored ? Codec::Lz4 : Codec::None);
+  header.rawSize = static_cast<uint32_t>(rawBytes);
+  header.storedSize = static_cast<uint32_t>(stored ? stored : rawBytes);
   header.tapeTag = tapeTagOf(tapeId);
   header.sequence = sequence++;
   header.check = checkOf(header);
   end += blockBytes(header);
-  return packed;
 }
 
 static llvm::Error tooLarge() {
@@ -59,29 +55,50 @@ static llvm::Error tooLarge() {
 llvm::Error BlockWriter::write(BlockHeader header, llvm::ArrayRef<uint8_t> raw) {
   if (raw.size() > maxRawBytes)
     return tooLarge();
-  const bool packed = pack(header, raw);
-  return out.write(header, packed ? llvm::ArrayRef<uint8_t>(block.body.bytes(header.storedSize)) : raw);
+  // Byte planes have matches everywhere or nowhere: looking less closely costs them a tenth in size, and wins
+  // a third of lz4's time, which is the largest part of what a packet costs.
+  const int effort = header.type == static_cast<uint16_t>(BlockType::Packets) ? 8 : 1;
+  size_t stored = 0;
+  if (compress && !raw.empty())
+    stored = pack(raw, packed.bytes(packBound(raw.size())), effort);
+  complete(header, raw.size(), stored);
+  if (!waiting.empty())
+    if (llvm::Error error = out.put(waiting))
+      return error;
+  return out.write(header, stored ? llvm::ArrayRef<uint8_t>(packed.bytes(stored)) : raw);
 }
 
-llvm::Error BlockWriter::writeBehind(BlockHeader header, WordBuffer &raw, size_t bytes) {
-  constexpr size_t small = 32u << 10; // Waking a thread costs more than writing so few.
+llvm::Error BlockWriter::writeBehind(BlockHeader header, WordBuffer &memory, size_t bytes) {
+  // Waking a thread costs more than writing few bytes: it gets many at a time.
+  constexpr size_t small = 32u << 10, enough = 128u << 10;
   if (bytes > maxRawBytes)
     return tooLarge();
-  const bool packed = pack(header, raw.bytes(bytes));
-  if (!packed)
-    std::swap(block.body, raw);
-  block.header = header;
-  if (header.storedSize < small)
-    return out.write(header, block.stored());
+  const llvm::ArrayRef<uint8_t> raw = memory.bytes(bytes);
+  size_t stored = 0;
+  if (compress && bytes && worthCompressing(raw))
+    stored = pack(raw, waiting.packed.room(packBound(bytes)), 2);
+  lastWasNoise = !stored;
+  complete(header, bytes, stored);
+  if (stored || bytes < small) {
+    if (!stored)
+      std::copy(raw.begin(), raw.end(), waiting.packed.room(bytes).begin());
+    waiting.packed.add(header);
+    return waiting.packed.bytes() < enough ? llvm::Error::success() : out.send(waiting);
+  }
   // The other thread has its hands full with writing what is not packed, this one with packing.
-  block.hash.reset();
-  if (!packed)
-    block.hash = hashBlock(header, block.stored());
-  return out.send(block);
+  waiting.withLarge = true;
+  waiting.header = header;
+  std::swap(waiting.body, memory);
+  waiting.hash = hashBlock(header, waiting.stored());
+  return out.send(waiting);
+}
+
+llvm::Error BlockWriter::settle() {
+  return waiting.empty() ? out.wait() : out.put(waiting);
 }
 
 llvm::Error BlockWriter::finish(uint64_t footerOffset, bool sync) {
-  if (llvm::Error error = out.wait())
+  if (llvm::Error error = settle())
     return error;
   Tail tail;
   tail.footerOffset = footerOffset;
@@ -93,6 +110,7 @@ llvm::Error BlockWriter::finish(uint64_t footerOffset, bool sync) {
 }
 
 void BlockWriter::discard() {
+  waiting.clear();
   llvm::consumeError(out.wait()); // What could not be written is thrown away anyhow.
   out.output().discard();
 }

@@ -19,14 +19,15 @@ public:
   /// Fills in everything of `header` but type, times, firstPacket, firstWindow and the counts. When it
   /// returns, the block is the kernel's, and so is everything before it.
   llvm::Error write(BlockHeader header, llvm::ArrayRef<uint8_t> raw);
-  /// The same of the first `bytes` of `raw`, but a large block may still be on its way, and its error come
-  /// with the next call. `raw` then has other memory. For what means nothing without a later block.
+  /// The same of the first `bytes` of `raw`, but it may wait for others like it, or still be on its way, and
+  /// its error come with a later call. `raw` may have other memory then. For what means nothing without a
+  /// later block.
   llvm::Error writeBehind(BlockHeader header, WordBuffer &raw, size_t bytes);
   /// How large a block of contents had better be. lz4 is fastest up to 64 KiB: its table is half the size
   /// then, and matches lie in the nearest cache. What it makes nothing of is written in larger pieces.
   size_t likedContentBytes() const { return lastWasNoise ? 256u << 10 : 64u << 10; }
   /// Waits until all blocks are the kernel's.
-  llvm::Error settle() { return out.wait(); }
+  llvm::Error settle();
   /// The tail, and out under the final name.
   llvm::Error finish(uint64_t footerOffset, bool sync);
   void discard();
@@ -36,16 +37,16 @@ public:
 
 private:
   bool worthCompressing(llvm::ArrayRef<uint8_t> raw);
-  /// Completes the header and packs into block's body. False if `raw` is to be stored as it is.
-  bool pack(BlockHeader &header, llvm::ArrayRef<uint8_t> raw);
+  /// Completes the header of a block of which `stored` bytes are packed; 0: it is stored as it is.
+  void complete(BlockHeader &header, size_t rawBytes, size_t stored);
 
   WriteBehind out;
   bool compress;
   bool lastWasNoise = false; ///< The last block of contents did not become smaller.
   std::array<uint8_t, 16> tapeId{};
   uint64_t sequence = 0, end = 0;
-  UnsealedBlock block;
-  WordBuffer sample;
+  UnsealedBlocks waiting; ///< Contents that were not sent on their way yet.
+  WordBuffer packed, sample;
 };
 
 /// A block in memory. Reused from block to block.

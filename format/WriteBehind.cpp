@@ -1,12 +1,46 @@
-// One thread, one block, one lock.
+// One thread, one lot of blocks, one lock.
 #include "format/WriteBehind.h"
 
 #include "format/Failure.h"
 #include <csignal>
+#include <cstring>
 #include <pthread.h>
 #include <system_error>
 
 namespace tapeback {
+
+llvm::MutableArrayRef<uint8_t> PackedBlocks::room(size_t most) {
+  const size_t begin = used + sizeof(BlockHeader);
+  return memory.keep(begin + most + sizeof(BlockTrailer), used).slice(begin, most);
+}
+
+void PackedBlocks::add(const BlockHeader &header) {
+  parts.push_back({used, header});
+  std::memcpy(memory.bytes(used + sizeof(header)).data() + used, &header, sizeof(header));
+  used += static_cast<size_t>(blockBytes(header));
+}
+
+void PackedBlocks::clear() {
+  parts.clear();
+  used = 0;
+}
+
+void PackedBlocks::seal(Digest &chain) {
+  uint8_t *const bytes = memory.bytes(used).data();
+  for (const Part &part : parts) {
+    uint8_t *const stored = bytes + part.at + sizeof(BlockHeader);
+    BlockTrailer trailer;
+    trailer.hash = hashBlock(part.header, {stored, part.header.storedSize});
+    trailer.chain = chain = chainStep(chain, trailer.hash);
+    std::memcpy(stored + part.header.storedSize, &trailer, sizeof(trailer));
+  }
+}
+
+void UnsealedBlocks::clear() {
+  packed.clear();
+  withLarge = false;
+  hash.reset();
+}
 
 WriteBehind::~WriteBehind() {
   if (!thread.joinable())
@@ -36,8 +70,18 @@ llvm::Error WriteBehind::seal(const BlockHeader &header, llvm::ArrayRef<uint8_t>
   return llvm::Error::success();
 }
 
-llvm::Error WriteBehind::sealJob() {
-  return seal(job.header, job.stored(), job.hash ? *job.hash : hashBlock(job.header, job.stored()));
+llvm::Error WriteBehind::sealAll(UnsealedBlocks &blocks) {
+  if (!blocks.packed.empty()) {
+    Digest chain = chainValue;
+    blocks.packed.seal(chain);
+    if (llvm::Error error = file.write(blocks.packed.all()))
+      return error;
+    chainValue = chain;
+  }
+  if (!blocks.withLarge)
+    return llvm::Error::success();
+  return seal(blocks.header, blocks.stored(),
+              blocks.hash ? *blocks.hash : hashBlock(blocks.header, blocks.stored()));
 }
 
 llvm::Error WriteBehind::write(const BlockHeader &header, llvm::ArrayRef<uint8_t> stored) {
@@ -54,7 +98,7 @@ void WriteBehind::run() {
     if (state == State::End)
       return;
     guard.unlock();
-    if (llvm::Error error = sealJob())
+    if (llvm::Error error = sealAll(job))
       fault = std::make_unique<Failure>(toFailure(std::move(error)));
     guard.lock();
     state = State::Idle;
@@ -80,18 +124,27 @@ bool WriteBehind::startThread() {
   return thread.joinable();
 }
 
-llvm::Error WriteBehind::send(UnsealedBlock &block) {
+llvm::Error WriteBehind::send(UnsealedBlocks &blocks) {
   if (llvm::Error error = wait())
     return error;
-  std::swap(job, block);
+  std::swap(job, blocks);
+  blocks.clear();
   if (!startThread())
-    return sealJob();
+    return sealAll(job);
   {
     const std::lock_guard<std::mutex> guard(lock);
     state = State::Work;
   }
   changed.notify_all();
   return llvm::Error::success();
+}
+
+llvm::Error WriteBehind::put(UnsealedBlocks &blocks) {
+  if (llvm::Error error = wait())
+    return error;
+  llvm::Error error = sealAll(blocks);
+  blocks.clear();
+  return error;
 }
 
 llvm::Error WriteBehind::wait() {

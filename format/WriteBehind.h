@@ -10,22 +10,51 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace tapeback {
 
 class Failure;
 
-/// A block that is complete but for its trailer.
-struct UnsealedBlock {
-  BlockHeader header;
+/// Blocks one behind the other, as they will lie in the file, complete but for their trailers.
+class PackedBlocks {
+public:
+  bool empty() const { return parts.empty(); }
+  size_t bytes() const { return used; }
+  /// Room for the next one's stored bytes, `most` at most. Nothing was added until add().
+  llvm::MutableArrayRef<uint8_t> room(size_t most);
+  /// The first header.storedSize bytes of that room are the block's.
+  void add(const BlockHeader &header);
+  void clear();
+  /// Fills in the trailers, and carries `chain` on. Then all() is what belongs in the file.
+  void seal(Digest &chain);
+  llvm::ArrayRef<uint8_t> all() { return memory.bytes(used); }
+
+private:
+  struct Part {
+    size_t at;
+    BlockHeader header;
+  };
+  WordBuffer memory;
+  std::vector<Part> parts;
+  size_t used = 0;
+};
+
+/// What is to be put into the file at once: some small blocks, and behind them perhaps a large one.
+struct UnsealedBlocks {
+  PackedBlocks packed;
+  bool withLarge = false;
+  BlockHeader header;         ///< The large one's, as is all that follows.
   WordBuffer body;            ///< Its first header.storedSize bytes.
   std::optional<Digest> hash; ///< Computed where there was time for it.
   llvm::ArrayRef<uint8_t> stored() { return body.bytes(header.storedSize); }
+  bool empty() const { return packed.empty() && !withLarge; }
+  void clear();
 };
 
-/// Owns the file and the chain. At most one block is on its way; the thread that takes it there is started
-/// with the first. Used by one thread. Errors of what was on its way come with the next call. Destroyed, it
-/// waits.
+/// Owns the file and the chain. What was sent last is on its way, and nothing else; the thread that takes it
+/// there is started with the first. Used by one thread. Errors of what was on its way come with the next
+/// call. Destroyed, it waits.
 class WriteBehind {
 public:
   explicit WriteBehind(OutputFile file) : file(std::move(file)) {}
@@ -33,10 +62,12 @@ public:
   WriteBehind(const WriteBehind &) = delete;
 
   llvm::Error start(const FileHeader &header);
-  /// Waits for the block before this, and writes this one.
+  /// Waits for what is on its way, and writes this block.
   llvm::Error write(const BlockHeader &header, llvm::ArrayRef<uint8_t> stored);
-  /// Waits for the block before this, and sends this one on its way: then `block` has another body's memory.
-  llvm::Error send(UnsealedBlock &block);
+  /// Waits for what is on its way, and sends these on theirs: then `blocks` is empty, with other memory.
+  llvm::Error send(UnsealedBlocks &blocks);
+  /// The same, but they are in the file when it returns.
+  llvm::Error put(UnsealedBlocks &blocks);
   /// Waits until nothing is on its way.
   llvm::Error wait();
 
@@ -47,14 +78,14 @@ public:
 private:
   enum class State { Idle, Work, End };
   llvm::Error seal(const BlockHeader &header, llvm::ArrayRef<uint8_t> stored, const Digest &hash);
-  llvm::Error sealJob();
+  llvm::Error sealAll(UnsealedBlocks &blocks);
   bool startThread();
   void run();
 
   // The thread's while there is work.
   OutputFile file;
   Digest chainValue{};
-  UnsealedBlock job;
+  UnsealedBlocks job;
   std::unique_ptr<Failure> fault; ///< Of the last job.
 
   std::mutex lock;
