@@ -21,12 +21,14 @@ inline std::string testDescription() {
   return TAPEBACK_SOURCE_DIR "/tests/recorder/programs/test-device.yaml";
 }
 
-/// The arguments of a recording of a scenario on the test model.
+/// The arguments of a recording of a scenario on the test model. Without ticks: a machine that is busy may
+/// let a second pass in the middle of a scenario.
 inline std::vector<std::string> recordCommand(const std::string &tape,
                                               const std::vector<std::string> &scenario,
                                               const std::vector<std::string> &options = {}) {
-  std::vector<std::string> command{tapebackProgram(), "record",          "--json", "--target", testModelUri(),
-                                   "--description",   testDescription(), "-o",     tape};
+  std::vector<std::string> command{
+      tapebackProgram(), "record", "--json", "--target", testModelUri(), "--description", testDescription(),
+      "--tick",          "0",      "-o",     tape};
   command.insert(command.end(), options.begin(), options.end());
   command.push_back("--");
   command.push_back(scenarioProgram());

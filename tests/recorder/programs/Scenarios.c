@@ -205,13 +205,14 @@ static void *raiseLater(void *argument) {
   MUST(tb_write32(argument, "bar0", 0x20, 0x55) == TB_OK);
   return NULL;
 }
+/* Without a deadline: it would be the model's time, which goes by while the other thread cannot run. */
 static int waitForOther(void) {
   tb_device *device = openOne(NULL);
   pthread_t id;
   MUST(pthread_create(&id, NULL, raiseLater, device) == 0);
-  MUST(tb_wait_irq(device, 0, 60000000000, NULL) == TB_OK);
+  MUST(tb_wait_irq(device, 0, UINT64_MAX, NULL) == TB_OK);
   atomic_store(&waitsDone, 1);
-  MUST(tb_poll(device, "bar0", 0x20, 4, 0xff, 0x55, 60000000000, NULL) == TB_OK);
+  MUST(tb_poll(device, "bar0", 0x20, 4, 0xff, 0x55, UINT64_MAX, NULL) == TB_OK);
   MUST(pthread_join(id, NULL) == 0);
   MUST(tb_close(device) == TB_OK);
   return 0;
@@ -509,11 +510,24 @@ static int tracked(unsigned withThread) {
   return 0;
 }
 
+/* Makes a call, waits until FILE is there, and makes so many calls more, of which closing is none. */
+static int whenThere(const char *file, unsigned calls) {
+  tb_device *device = openOne(NULL);
+  MUST(tb_mark(device, "ask") == TB_OK);
+  while (access(file, F_OK) != 0)
+    usleep(1000);
+  for (unsigned i = 0; i < calls; ++i)
+    MUST(tb_write32(device, "bar0", 0x10, i) == TB_OK);
+  _exit(0);
+}
+
 int main(int argc, char **argv) {
   const char *scenario = argc > 1 ? argv[1] : "";
   unsigned first = argc > 2 ? (unsigned)atoi(argv[2]) : 0, second = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
   if (!strcmp(scenario, "every-call"))
     return everyCall();
+  if (!strcmp(scenario, "when-there"))
+    return whenThere(argc > 2 ? argv[2] : "", second);
   if (!strcmp(scenario, "misuse"))
     return misuse();
   if (!strcmp(scenario, "hang"))
