@@ -72,14 +72,14 @@ bool Collector::addAccessKey(const ring::SlotCopy &access) {
   row.space = access.space;
   row.width = access.width;
   row.tapeDevice = device->number;
-  row.tapeSpace = device->spaces[access.space - 1];
-  std::optional<uint32_t> key = device->shadow->accessKey(row.tapeSpace, row.address, row.width);
+  row.tapeShape = AccessKeys::Row::shapeOf(device->spaces[access.space - 1], access.width);
+  std::optional<uint32_t> key = device->shadow->accessKey(row.tapeSpace(), row.address, row.width);
   row.plain = key.has_value();
   row.shadowKey = key.value_or(0);
   if (options.observer) {
     Packet packet;
     packet.device = row.tapeDevice;
-    packet.space = row.tapeSpace;
+    packet.space = row.tapeSpace();
     packet.address = row.address;
     packet.width = row.width;
     packet.kind = PacketKind::RegisterRead;
@@ -116,20 +116,7 @@ size_t Collector::makeRun(ArrayRef<ring::SlotCopy> accesses, bool concurrent, bo
     if (count && row->tapeDevice != run[0].device)
       break;
     Packet &packet = run[count];
-    packet.issueTime = access.issue;
-    packet.completeTime = std::max(access.complete, access.issue);
-    packet.address = access.address;
-    packet.value = access.value;
-    packet.extra = 0;
-    packet.device = row->tapeDevice;
-    packet.thread = access.thread;
-    packet.space = row->tapeSpace;
-    packet.width = access.width;
-    packet.clock = 0;
-    packet.kind = PacketKind(access.kind);
-    packet.origin = Origin::Program;
-    packet.completion = Completion::Done;
-    packet.flags = flags;
+    row->make(packet, access, flags);
     runKeys[count++] = row->shadowKey;
     const triggers::KeyFilter *filter = access.kind ? row->writes : row->reads;
     special = !row->plain || (filter && filter->passes(packet.value));

@@ -71,8 +71,11 @@ template <PacketKind kind, typename T>
   return TB_OK;
 }
 
-[[gnu::cold, gnu::noinline]] static int failRecorded(tb_device *device, ring::Access issued,
+/// Makes the access anew: what is kept for this in memory would be stored in each call.
+template <PacketKind kind, uint32_t width>
+[[gnu::cold, gnu::noinline]] static int failRecorded(tb_device *device, uint64_t offset, uint64_t value,
                                                      ring::IssuedAccess underway, int status) {
+  const ring::Access issued = accessOf(device, kind, 0, offset, width, value);
   startedSession().producer.completeInPlace(underway, issued, Completion::Failed, 0);
   status = operationFailed(device, underway.name, status, device->failure);
   device->lock.leave();
@@ -93,7 +96,7 @@ template <PacketKind kind, typename T>
     (void)recordingNow(); // Counts it.
   int status = access<T>(device, offset, value, seen);
   if (status != TAPEBACK_BACKEND_OK) [[unlikely]]
-    return failRecorded(device, issued, underway, status);
+    return failRecorded<kind, sizeof(T)>(device, offset, issued.value, underway, status);
   producer.completeInPlace(underway, issued, Completion::Done, seen);
   if (reads)
     rememberRead(device->id, underway.name, seen);
