@@ -82,6 +82,12 @@ Manifest recordingManifest(const RecordOptions &options, const std::vector<Colle
   set("capture-options", captureOptions(options));
   if (const char *seed = std::getenv("TAPEBACK_SEED"))
     set("seed", seed);
+  // The tape has its devices in the order in which they were opened; triggers number them as here.
+  std::vector<std::string> names;
+  for (const CollectorDevice &device : devices)
+    names.push_back(device.alias);
+  if (names.size() > 1)
+    set("devices", join(names, " "));
   for (const CollectorDevice &device : devices) {
     std::string suffix = devices.size() == 1 ? "" : "." + device.alias;
     set("target" + suffix, device.uri);

@@ -268,7 +268,7 @@ Error CaptureWriting::packets(TapeWriter &writer) {
         return error;
       uint64_t placed = renumbered[at - chosen.packet];
       if (at == request.point)
-        if (Error error = writer.trigger(placed, request.text))
+        if (Error error = writer.trigger(placed, request.text + request.shortness))
           return error;
       for (const TapeReader::TriggerRecord &mark : *marks)
         if (mark.packet == at && placed != noLink && mark.text != request.text)

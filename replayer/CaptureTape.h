@@ -11,6 +11,7 @@ struct CaptureRequest {
   uint64_t first = 0, last = 0; ///< Both included.
   uint64_t point = 0;           ///< The trigger point, in between.
   std::string text;             ///< What is written beside it.
+  std::string shortness;        ///< Behind that: what it has less than was asked; empty if nothing.
   std::string derivation; ///< What the tape says it is: which packets, and whether they are fewer than asked.
   /// Which of the packets from `first` on are wanted; null: all. Runs of others become a Loss.
   const std::vector<bool> *kept = nullptr;

@@ -119,6 +119,18 @@ std::string amountText(const CaptureAmount &amount) {
   return std::to_string(amount.amount) + " ns";
 }
 
+std::string shortText(const CaptureExtent &extent, const CaptureAmount &pre, const CaptureAmount &post) {
+  if (!extent.preShort && !extent.postShort)
+    return {};
+  std::string text = " (SHORT: ";
+  if (extent.preShort)
+    text += std::to_string(extent.pre) + " packets before instead of " + amountText(pre);
+  if (extent.postShort)
+    text += (extent.preShort ? ", " : "") + std::to_string(extent.post) + " packets behind instead of " +
+            amountText(post);
+  return text + ")";
+}
+
 std::string extentText(const CaptureExtent &extent, const CaptureAmount &pre, const CaptureAmount &post) {
   std::string text = "asked for " + amountText(pre) + " before and " + amountText(post) + " behind, has " +
                      std::to_string(extent.pre) + " and " + std::to_string(extent.post) + " packets";

@@ -63,7 +63,12 @@ void takeEvidenceInTime(tb_device &device) {
 
 uint64_t evidencePeriod(const tb_device &device) {
   const capture::Table *table = startedSession().table();
-  return table && describedBy(device) ? table->evidencePeriodNs : 0;
+  if (!table)
+    return 0;
+  // A trigger's `snapshot` is taken notice of without counters, too: so that its report can say why there is
+  // none.
+  constexpr uint64_t whenAsked = ~uint64_t(0) >> 1;
+  return describedBy(device) || table->evidencePeriodNs == whenAsked ? table->evidencePeriodNs : 0;
 }
 
 } // namespace tapeback::client

@@ -19,7 +19,8 @@ struct CaptureJob {
   std::vector<bool> kept; ///< If so: which packets from `first` on are wanted.
   std::string name;       ///< For its file: "TRIGGER-3"; empty: the recording's own name.
   std::string text, derivation;
-  size_t event = 0; ///< In the list of what the triggers did.
+  std::string shortness; ///< Behind the text in the mark: what it has less than was asked.
+  size_t event = 0;      ///< In the list of what the triggers did.
 };
 
 struct WrittenCapture {

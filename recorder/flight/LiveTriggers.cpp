@@ -152,7 +152,7 @@ void LiveTriggers::packet(uint64_t ordinal, const Packet &packet, const PacketEx
   if (packet.origin == Origin::Program)
     ownMarkers = 0;
   if (!asked.empty() && packet.kind == PacketKind::CounterSnapshot && packet.origin == Origin::Recorder)
-    snapshotSeen(packet.issueTime);
+    snapshotSeen(ordinal, packet.issueTime);
   Packet own = packet;
   if (!sameDevices && packet.device < indexOf.size())
     own.device = indexOf[packet.device];
@@ -372,7 +372,7 @@ const ObserverWishes *LiveTriggers::takeWishes() {
 }
 
 /// Counters were read since they were asked for: at the first call that the program made.
-void LiveTriggers::snapshotSeen(uint64_t time) {
+void LiveTriggers::snapshotSeen(uint64_t ordinal, uint64_t time) {
   size_t left = 0;
   for (const auto &[event, since] : asked) {
     if (time < since) {
@@ -382,6 +382,8 @@ void LiveTriggers::snapshotSeen(uint64_t time) {
     if (event < log.size()) {
       log[event].notDone.clear();
       log[event].delayNs = time - since;
+      mark(ordinal,
+           log[event].trigger + ": snapshot, " + std::to_string(time - since) + " ns after it was asked for");
     }
   }
   asked.resize(left);
@@ -502,6 +504,7 @@ void LiveTriggers::complete(size_t index, const char *whyShort) {
   job.event = one.event;
   job.name = one.name;
   job.text = one.trigger + ": " + one.text;
+  job.shortness = triggers::shortText(extent, one.pre, one.post);
   job.derivation = "capture of packets " + std::to_string(extent.first) + " to " +
                    std::to_string(extent.last) + " of a recording, at " + job.text + " (" +
                    triggers::extentText(extent, one.pre, one.post) +

@@ -100,7 +100,7 @@ private:
   void advanceAll(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
   void complete(size_t index, const char *whyShort);
   void holdHistory();
-  void snapshotSeen(uint64_t time);
+  void snapshotSeen(uint64_t ordinal, uint64_t time);
   void trouble(llvm::Error error);
   void mark(uint64_t packet, const std::string &text);
 

@@ -1,10 +1,13 @@
 // Flight histories and live triggers, without a program: a stream of packets is given to them as the
 // collector would, and what they make of it is compared with `tapeback trigger run` on the whole tape.
+#include "recorder/Collector.h"
 #include "recorder/flight/LiveTriggers.h"
 #include "replayer/CaptureTape.h"
 #include "tests/support/RunProgram.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include <doctest/doctest.h>
+#include <functional>
 #include <random>
 
 using namespace tapeback;
@@ -170,7 +173,7 @@ std::string randomAmount(std::mt19937_64 &random) {
   }
 }
 
-std::string randomProgram(uint64_t seed) {
+std::string randomProgram(uint64_t seed, unsigned devices = 1) {
   std::mt19937_64 random(seed);
   auto number = [&](uint64_t most) { return std::to_string(random() % most); };
   auto capture = [&] {
@@ -180,6 +183,8 @@ std::string randomProgram(uint64_t seed) {
   uint64_t count = 1 + random() % 4;
   for (uint64_t i = 0; i < count; ++i) {
     std::string head = "trigger t" + std::to_string(i) + " {\n";
+    if (devices > 1 && random() % 2)
+      head += random() % 2 ? "  device 1;\n" : "  device \"other\";\n";
     if (random() % 5 == 0)
       head += "  keep access PLAIN || marker;\n";
     switch (random() % 9) {
@@ -279,17 +284,23 @@ struct LiveRun {
   std::string failure;
 };
 
-/// Live: a stream with a program, its captures written into a directory.
-LiveRun runLive(const std::string &program, uint64_t seed, uint64_t count, FlightOptions keeping,
-                const std::string &tape, const std::string &directory, bool inRuns) {
+/// Gives a stream to a history and its triggers, until its end. Returns what went wrong.
+using Feed = std::function<std::string(FlightHistory &, LiveTriggers &)>;
+
+/// Live: a stream with a program, its captures written into a directory. The devices, as on a command line.
+LiveRun runLive(const std::string &program, const std::vector<std::string> &devices, FlightOptions keeping,
+                const std::string &tape, const std::string &directory, const Feed &feed) {
   LiveRun result;
   llvm::Expected<Description> description = parseDescription(deviceYaml, "flight-device");
   REQUIRE(bool(description));
   triggers::CompileOptions compiling;
-  compiling.devices.push_back({"dut", &*description});
+  for (const std::string &alias : devices)
+    compiling.devices.push_back({alias, &*description});
   triggers::Compilation compiled = triggers::compileTriggers(program, compiling);
   REQUIRE_MESSAGE(compiled.program, program);
   Manifest manifest;
+  if (devices.size() > 1)
+    manifest.facts["devices"] = llvm::join(devices, " ");
   llvm::Expected<std::unique_ptr<TapeWriter>> file = TapeWriter::create(tape, manifest);
   REQUIRE(bool(file));
   FlightHistory history(manifest, keeping, file->get());
@@ -309,6 +320,7 @@ LiveRun runLive(const std::string &program, uint64_t seed, uint64_t count, Fligh
     request.last = job.last;
     request.point = job.point;
     request.text = job.text;
+    request.shortness = job.shortness;
     request.derivation = job.derivation;
     request.kept = job.hasKept ? &job.kept : nullptr;
     request.writer.syncOnFinish = false;
@@ -319,10 +331,9 @@ LiveRun runLive(const std::string &program, uint64_t seed, uint64_t count, Fligh
     written[job.event] = path;
   };
   LiveTriggers live(options);
-  RandomStream stream(seed, history, &live, inRuns);
-  stream.run(count);
+  const std::string failure = feed(history, live);
   if (result.failure.empty())
-    result.failure = stream.failure.empty() ? live.failureText() : stream.failure;
+    result.failure = failure.empty() ? live.failureText() : failure;
   result.events = live.events();
   result.paths.resize(result.events.size());
   for (const auto &[event, path] : written)
@@ -331,6 +342,152 @@ LiveRun runLive(const std::string &program, uint64_t seed, uint64_t count, Fligh
   result.status = history.status();
   return result;
 }
+
+Feed randomStream(uint64_t seed, uint64_t count, bool inRuns) {
+  return [=](FlightHistory &history, LiveTriggers &live) {
+    RandomStream stream(seed, history, &live, inRuns);
+    stream.run(count);
+    return stream.failure;
+  };
+}
+
+/// What a ring would have of two devices and three threads, given to the product's collector: accesses in
+/// bulk and one by one, such as are under way while others come and go, contents, markers, silence in which
+/// it ticks, and promises that time has passed. The second device of the command line is opened first.
+class RandomRing {
+public:
+  RandomRing(uint64_t seed, FlightHistory &history, LiveTriggers &live)
+      : random(seed), collector(history, {deviceOf("dut"), deviceOf("other")}, optionsOf(live)) {}
+
+  std::string run(uint64_t count) {
+    open(1);
+    for (uint64_t i = 0; i < count; ++i) {
+      if (i == count / 4)
+        open(0);
+      step();
+    }
+    for (uint16_t thread = 1; thread < 3; ++thread)
+      complete(thread);
+    llvm::Expected<TapeSummary> done = collector.finish({0, std::nullopt});
+    return done ? "" : llvm::toString(done.takeError());
+  }
+
+private:
+  static constexpr uint64_t tickNs = 4000;
+
+  static CollectorDevice deviceOf(const std::string &alias) {
+    CollectorDevice device;
+    device.alias = alias;
+    device.uri = "null:";
+    device.descriptionText = deviceYaml;
+    device.descriptionName = "flight-device";
+    device.description = llvm::cantFail(parseDescription(deviceYaml, "flight-device"));
+    return device;
+  }
+  static CollectorOptions optionsOf(LiveTriggers &live) {
+    CollectorOptions options;
+    options.observer = &live;
+    options.tickIntervalNs = tickNs;
+    return options;
+  }
+
+  void open(uint16_t device) {
+    static constexpr char spaces[] = "1\0bar0";
+    ring::Record record = {};
+    record.type = ring::RecordType::DeviceOpen;
+    record.device = device;
+    record.sequence = ++name;
+    record.time = ++now;
+    give(record, llvm::StringRef(spaces, sizeof spaces));
+    opened.push_back(device);
+  }
+  void give(ring::Record record, llvm::StringRef payload = {}) {
+    record.payloadBytes = payload.size();
+    collector.accept(record, {reinterpret_cast<const uint8_t *>(payload.data()), payload.size()});
+  }
+  uint16_t anyDevice() { return opened[random() % opened.size()]; }
+
+  void step() {
+    now += random() % 30 ? random() % 200 : random() % 20'000;
+    const uint64_t choice = random() % 100;
+    const uint16_t thread = uint16_t(1 + random() % 2);
+    if (choice < 40)
+      return accesses();
+    if (choice < 75)
+      return underway[thread] ? complete(thread) : issue(thread);
+    if (choice < 83)
+      return event(PacketKind::MemoryWrite, std::string(1 + random() % 64, char(random() % 4)));
+    if (choice < 90)
+      return event(PacketKind::Marker, "m" + std::to_string(random() % 4));
+    if (choice < 94)
+      return event(PacketKind::SpanBegin, "s");
+    if (choice < 97)
+      return collector.seenUntil(now);
+    for (unsigned i = 0; i < 12; ++i)
+      collector.idle(now += tickNs / 4);
+  }
+  void accesses() {
+    std::vector<ring::SlotCopy> run(1 + random() % 12);
+    const uint16_t device = anyDevice();
+    for (ring::SlotCopy &slot : run) {
+      slot = {};
+      slot.issue = now += random() % 100;
+      slot.complete = now += random() % 50;
+      slot.kind = uint8_t(random() % 3 ? PacketKind::RegisterRead : PacketKind::RegisterWrite);
+      slot.address = random() % 3 * 4;
+      slot.value = random() % 16;
+      slot.width = 4;
+      slot.space = 1;
+      slot.device = device;
+    }
+    collector.acceptAccesses(run, name + 1, false);
+    name += run.size();
+  }
+  void issue(uint16_t thread) {
+    ring::Record record = {};
+    record.type = ring::RecordType::Issue;
+    record.kind = uint8_t(random() % 3 ? PacketKind::RegisterRead : PacketKind::RegisterWrite);
+    record.sequence = ++name;
+    record.time = now;
+    record.thread = thread;
+    record.device = anyDevice();
+    record.space = 1;
+    record.width = 4;
+    record.address = random() % 3 * 4;
+    record.value = random() % 16;
+    give(record);
+    underway[thread] = record;
+  }
+  void complete(uint16_t thread) {
+    if (!underway[thread])
+      return;
+    ring::Record record = *underway[thread];
+    record.type = ring::RecordType::Complete;
+    record.time = now += 1;
+    record.value = random() % 16;
+    give(record);
+    underway[thread].reset();
+  }
+  void event(PacketKind kind, const std::string &payload) {
+    ring::Record record = {};
+    record.type = ring::RecordType::Event;
+    record.kind = uint8_t(kind);
+    record.sequence = ++name;
+    record.time = now;
+    record.device = anyDevice();
+    if (kind == PacketKind::MemoryWrite) {
+      record.address = 0x1000 + random() % 4 * 64;
+      record.length = payload.size();
+    }
+    give(record, payload);
+  }
+
+  std::mt19937_64 random;
+  Collector collector;
+  uint64_t name = 0, now = 1'000'000;
+  std::vector<uint16_t> opened;
+  std::array<std::optional<ring::Record>, 3> underway;
+};
 
 /// Compares a live run with `trigger run` on its tape. Returns how many captures were equal; `shorter` counts
 /// those that live had less history for, and said so.
@@ -395,12 +552,40 @@ TEST_CASE("live captures are those of trigger run: random programs, random strea
     FlightOptions keeping;
     keeping.history = {CaptureUnit::Packets, 1'000'000};
     keeping.chunkPackets = uint32_t(16 + seed * 7);
-    LiveRun live = runLive(program, seed + 100, 600, keeping, tape, scratch.path(), seed % 2);
+    LiveRun live =
+        runLive(program, {"dut"}, keeping, tape, scratch.path(), randomStream(seed + 100, 600, seed % 2));
     REQUIRE_MESSAGE(live.failure.empty(), live.failure);
     CHECK(live.status.evicted == 0);
     equal += compareWithOffline(program, live, tape, scratch.path(), shorter);
   }
   CHECK(equal > 100);
+  CHECK(shorter == 0);
+}
+
+TEST_CASE(
+    "through the collector, with ticks, threads and two devices: live captures are those of trigger run") {
+  uint64_t equal = 0, shorter = 0, events = 0;
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    CAPTURE(seed);
+    ScratchDirectory scratch;
+    std::string program = randomProgram(seed + 300, 2), tape = scratch.file("t.tape");
+    CAPTURE(program);
+    FlightOptions keeping;
+    keeping.history = {CaptureUnit::Packets, 1'000'000};
+    keeping.chunkPackets = uint32_t(16 + seed * 7);
+    LiveRun live = runLive(program, {"dut", "other"}, keeping, tape, scratch.path(),
+                           [&](FlightHistory &history, LiveTriggers &triggers) {
+                             return RandomRing(seed + 100, history, triggers).run(400);
+                           });
+    REQUIRE_MESSAGE(live.failure.empty(), live.failure);
+    Packets whole = wantedPackets(tape);
+    CHECK(llvm::count_if(whole.packets, [](const Packet &p) { return p.kind == PacketKind::Tick; }) > 0);
+    CHECK(llvm::any_of(whole.packets, [](const Packet &p) { return p.device == 1; }));
+    events += live.events.size();
+    equal += compareWithOffline(program, live, tape, scratch.path(), shorter);
+  }
+  CHECK(events > 200);
+  CHECK(equal > 80);
   CHECK(shorter == 0);
 }
 
@@ -416,7 +601,8 @@ TEST_CASE("with a history a tenth of the stream or less, captures are the same, 
     keeping.chunkPackets = 8;
     keeping.slackPackets = 1;
     keeping.prefixBytes = 4096;
-    LiveRun live = runLive(program, seed + 200, 1200, keeping, tape, scratch.path(), seed % 2);
+    LiveRun live =
+        runLive(program, {"dut"}, keeping, tape, scratch.path(), randomStream(seed + 200, 1200, seed % 2));
     REQUIRE_MESSAGE(live.failure.empty(), live.failure);
     CHECK(live.status.evicted > 700);
     equal += compareWithOffline(program, live, tape, scratch.path(), shorter);
@@ -488,6 +674,149 @@ TEST_CASE("1000 random trigger points and sizes: live captures have exactly what
     REQUIRE(captures == 1);
     REQUIRE(live.events().size() == 1);
     REQUIRE(live.events()[0].extent);
+  }
+  CHECK(exact > 300);
+  CHECK(shorts > 200);
+}
+
+namespace {
+
+/// What a stream's packets are to a capture, known without asking the history.
+struct PlainStream {
+  std::vector<uint64_t> times, bytes, windows; ///< Windows: the number of each packet's.
+
+  /// The first packet of `pre`, straight from the manual: one after the other, as long as all of it holds.
+  uint64_t firstOf(uint64_t point, CaptureAmount pre) const {
+    uint64_t used = 0, first = point;
+    for (uint64_t at = point; at-- > 0; first = at) {
+      used += bytes[at];
+      if (pre.unit == CaptureUnit::Packets   ? point - at > pre.amount
+          : pre.unit == CaptureUnit::Windows ? windows[point] - windows[at] > pre.amount
+          : pre.unit == CaptureUnit::Bytes   ? used > pre.amount
+                                             : times[point] - times[at] > pre.amount)
+        break;
+    }
+    return first;
+  }
+  uint64_t lastOf(uint64_t point, CaptureAmount post) const {
+    uint64_t used = 0, last = point;
+    for (uint64_t at = point + 1; at < times.size(); last = at++) {
+      used += bytes[at];
+      if (post.unit == CaptureUnit::Packets   ? at - point > post.amount
+          : post.unit == CaptureUnit::Windows ? windows[at] - windows[point] > post.amount
+          : post.unit == CaptureUnit::Bytes   ? used > post.amount
+                                              : times[at] - times[point] > post.amount)
+        break;
+    }
+    return last;
+  }
+};
+
+CaptureAmount amountOf(std::mt19937_64 &random, std::string &text) {
+  static constexpr struct {
+    CaptureUnit unit;
+    const char *name;
+    uint64_t most;
+  } units[] = {{CaptureUnit::Packets, " packets", 60},
+               {CaptureUnit::Windows, " windows", 6},
+               {CaptureUnit::Bytes, " bytes", 4000},
+               {CaptureUnit::Nanoseconds, " ns", 2000}};
+  const auto &unit = units[random() % 4];
+  CaptureAmount amount{unit.unit, random() % unit.most};
+  text += std::to_string(amount.amount) + unit.name;
+  return amount;
+}
+
+} // namespace
+
+TEST_CASE(
+    "1000 random trigger points in windows, bytes and time as well: both ends are where the manual says") {
+  uint64_t shorts = 0, exact = 0;
+  llvm::Expected<Description> description = parseDescription(deviceYaml, "flight-device");
+  REQUIRE(bool(description));
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    const uint64_t count = 20 + random() % 150, point = random() % count;
+    std::string text = "trigger t { when packet == " + std::to_string(point) + " { capture pre ";
+    CaptureAmount pre = amountOf(random, text);
+    text += " post ";
+    CaptureAmount post = amountOf(random, text);
+    text += "; } }";
+    CAPTURE(text);
+    triggers::CompileOptions compiling;
+    compiling.devices.push_back({"dut", &*description});
+    triggers::Compilation compiled = triggers::compileTriggers(text, compiling);
+    REQUIRE(compiled.program);
+    FlightOptions keeping;
+    keeping.history = {CaptureUnit::Packets, 1000};
+    keeping.chunkPackets = uint32_t(1 + random() % 50);
+    FlightHistory history(Manifest(), keeping);
+    LiveTriggerOptions options;
+    options.files.push_back({"test", &*compiled.program});
+    options.history = &history;
+    options.marks = &history;
+    std::vector<uint64_t> values;
+    unsigned captures = 0;
+    options.capture = [&](CaptureJob job) {
+      ++captures;
+      PacketBatch batch;
+      REQUIRE_FALSE(llvm::errorToBool(job.snapshot->readPackets(job.first, job.last - job.first + 1, batch)));
+      for (const Packet &packet : batch.packets)
+        values.push_back(packet.value);
+    };
+    LiveTriggers live(options);
+    REQUIRE(bool(history.addDevice({})));
+    REQUIRE(bool(history.addSpace("bar0")));
+    live.deviceOpened(0, 0);
+    live.spaceAdded(1, "bar0");
+    PlainStream stream;
+    uint64_t time = 1000, window = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (i && random() % 12 == 0) {
+        REQUIRE_FALSE(llvm::errorToBool(history.endWindow(true)));
+        ++window;
+      }
+      Packet packet;
+      PacketExtra extra;
+      std::vector<uint8_t> content;
+      packet.value = i;
+      packet.issueTime = packet.completeTime = time += random() % 60;
+      if (random() % 6) {
+        packet.kind = PacketKind::RegisterRead;
+        packet.space = 1;
+        packet.width = 4;
+      } else {
+        packet.kind = PacketKind::MemoryWrite;
+        content.assign(1 + random() % 300, uint8_t(i));
+        extra.length = content.size();
+        llvm::Expected<BlobId> id = history.blob(content);
+        REQUIRE(bool(id));
+        extra.payload = *id;
+      }
+      stream.times.push_back(time);
+      stream.bytes.push_back(triggers::CaptureHistory::packetBytes + content.size());
+      stream.windows.push_back(window);
+      REQUIRE_FALSE(llvm::errorToBool(history.append(packet, extra)));
+      live.packet(i, packet, extra, content);
+    }
+    live.ended();
+    REQUIRE(captures == 1);
+    const uint64_t first = stream.firstOf(point, pre), last = stream.lastOf(point, post);
+    const triggers::CaptureExtent &extent = *live.events().at(0).extent;
+    CHECK(extent.first == first);
+    CHECK(extent.last == last);
+    CHECK(extent.pre == point - first);
+    CHECK(extent.post == last - point);
+    REQUIRE(values.size() == last - first + 1);
+    for (size_t i = 0; i < values.size(); ++i)
+      REQUIRE(values[i] == first + i);
+    // What ends inside of the stream was all that was asked for.
+    if (extent.preShort)
+      CHECK(first == 0);
+    if (extent.postShort)
+      CHECK(last == count - 1);
+    (extent.preShort || extent.postShort ? shorts : exact) += 1;
   }
   CHECK(exact > 300);
   CHECK(shorts > 200);

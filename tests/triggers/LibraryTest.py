@@ -3,11 +3,12 @@
 are silent on clean runs.
 
     LibraryTest.py             the test (TAPEBACK_BINARY_DIR names the build tree)
-    LibraryTest.py --table     writes the table of triggers/library/README.md to standard output
+    LibraryTest.py --table     writes the tables of triggers/library/README.md to standard output
 """
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -104,6 +105,12 @@ class LibraryTest(unittest.TestCase):
                     fired = set(fire(record(case, folder), case.device, folder))
                     self.assertEqual(sorted(case.must - fired), [], "not caught")
                     self.assertEqual(sorted(fired - case.must - case.may), [], "fired on what it is not about")
+                    self.assertEqual(sorted(documented()[case.name]), sorted(fired), "the library's README")
+
+    def test_the_readme_has_every_trigger_and_recording(self):
+        self.assertEqual(set(documented()), {case.name for case in CASES + RTL_CASES})
+        rows = re.findall(r"^\| `(\w+)` \|", (LIBRARY / "README.md").read_text(), re.M)
+        self.assertEqual([row for row in rows if row in names("edu") + names("minnow")], names("edu") + names("minnow"))
 
     def test_faults_of_models_are_caught_and_clean_runs_stay_silent(self):
         self.check(CASES)
@@ -184,7 +191,10 @@ class VerbTest(unittest.TestCase):
         self.assertEqual(len(at), 1)
         self.assertIn("DMA_CMD", marked[at[0] - 1])
         # Never over something that is there.
-        self.trigger("run", file, self.tape, "-o", out, code=2)
+        refused = self.trigger("run", file, self.tape, "-o", out, code=2)
+        self.assertIn("--force", refused["error"]["hint"])
+        self.trigger("run", file, self.tape, "-o", out, "--force")
+        self.trigger("run", file, self.tape, "--force", code=2)
 
     def test_kept_packets_only(self):
         file = self.file("""trigger t { keep access DMA_CMD; when marker rate 2 in 1 s {
@@ -220,21 +230,55 @@ class VerbTest(unittest.TestCase):
         self.assertIn("  ! t", text)
 
 
+NOT_CAUGHT = "–"
+
+
+def documented():
+    """What the tables of triggers/library/README.md say is caught: recording -> triggers."""
+    caught = {}
+    columns = []
+    for line in (LIBRARY / "README.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| Trigger |"):
+            columns = cells[1:]
+            for column in columns:
+                caught[column] = set()
+        elif columns and line.startswith("| `"):
+            for column, cell in zip(columns, cells[1:]):
+                if cell != NOT_CAUGHT:
+                    caught[column].add(cells[0].strip("`"))
+        elif not line.startswith("|-"):
+            columns = []
+    return caught
+
+
+def names(device):
+    """Of the triggers for a device, in the order of the library's files."""
+    return [name for f in library(device) for name in re.findall(r"^trigger (\w+)", f.read_text(), re.M)]
+
+
+def latency(tape, device, packet):
+    """From the first packet in which a replay on the clean model differs; without one, the packet alone."""
+    replay = run(BIN / "tapeback", "replay", tape, "--target", f"model:{device}", "--json", check=False)
+    seen = (json.loads(replay.stdout).get("first_divergence") or {}).get("packet")
+    return f"p{packet}" if seen is None else f"{packet - seen:+d}" if packet != seen else "0"
+
+
 def table():
-    print("| Recording | Trigger | Packet | Packets from the first observed difference |")
-    print("|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for case in CASES + (RTL_CASES if HAS_RTL else []):
-            tape = record(case, folder)
-            fired = fire(tape, case.device, folder)
-            if not fired:
-                print(f"| {case.name} | silent | – | – |")
-                continue
-            replay = run(BIN / "tapeback", "replay", tape, "--target", f"model:{case.device}", "--json", check=False)
-            seen = (json.loads(replay.stdout).get("first_divergence") or {}).get("packet")
-            for trigger, packet in sorted(fired.items(), key=lambda item: item[1]):
-                latency = "–" if seen is None else f"{packet - seen:+d}" if packet != seen else "0"
-                print(f"| {case.name} | {trigger} | {packet} | {latency} |")
+        for device in ("edu", "minnow"):
+            cases = [case for case in CASES + (RTL_CASES if HAS_RTL else []) if case.device == device]
+            cells = {}
+            for case in cases:
+                tape = record(case, folder)
+                for trigger, packet in fire(tape, device, folder).items():
+                    cells[trigger, case.name] = latency(tape, device, packet)
+            print("| Trigger | " + " | ".join(case.name for case in cases) + " |")
+            print("|---" * (len(cases) + 1) + "|")
+            for name in names(device):
+                row = [cells.get((name, case.name), NOT_CAUGHT) for case in cases]
+                print(f"| `{name}` | " + " | ".join(row) + " |")
+            print()
 
 
 if __name__ == "__main__":

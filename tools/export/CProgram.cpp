@@ -67,6 +67,7 @@ private:
   std::string space(const Packet &packet) const { return quoted(source.spaceName(packet.space)); }
   static std::string number(uint64_t value) { return "UINT64_C(0x" + utohexstr(value, true) + ")"; }
   static std::string quoted(StringRef text);
+  static std::string comment(StringRef text);
   static uint64_t deadline(const PacketExtra &extra) {
     return extra.deadline ? extra.deadline : defaultDeadlineNs;
   }
@@ -81,6 +82,7 @@ private:
   std::string body, arrays;
   std::map<uint64_t, unsigned> read;                          ///< Packets whose value a variable has.
   std::map<std::pair<uint64_t, uint64_t>, std::string> named; ///< Contents that are arrays already.
+  std::multimap<uint64_t, std::string> points;                ///< Trigger points by packet.
   uint64_t content = 0;
   bool justMapped = false; ///< What follows fills fresh memory, as tb_alloc does.
   std::optional<BlobId> expectation;
@@ -98,6 +100,15 @@ std::string Exporting::quoted(StringRef text) {
                 char('0' + ((uint8_t(c) >> 3) & 7)) + char('0' + (uint8_t(c) & 7));
   }
   return result + "\"";
+}
+
+/// What may stand between the ends of a comment.
+std::string Exporting::comment(StringRef text) {
+  std::string result = quoted(text.take_front(400));
+  for (size_t i = 0; i < result.size(); ++i)
+    if (result[i] == '*')
+      result[i] = '+';
+  return result;
 }
 
 /// An expression for part of a content.
@@ -170,6 +181,11 @@ Error Exporting::oracle(const Packet &packet, const PacketExtra &extra) {
 }
 
 Error Exporting::add(uint64_t ordinal, const Packet &packet, const PacketExtra &extra) {
+  for (auto [at, end] = points.equal_range(ordinal); at != end; ++at) {
+    body += "  /* trigger point, at packet " + std::to_string(ordinal) +
+            " of the tape: " + comment(at->second) + " */\n";
+    ++report.triggerPoints;
+  }
   bool fills = justMapped && packet.kind == PacketKind::MemoryWrite;
   justMapped = packet.kind == PacketKind::MemoryMap || fills;
   if (fills)
@@ -278,6 +294,11 @@ Expected<CProgramReport> Exporting::run() {
   if (!start->keyframes.empty())
     return failUsage("starts-in-the-middle", "the tape begins with a state that the C API cannot restore", {},
                      "reduce the whole tape instead of a part of it");
+  Expected<std::vector<TapeReader::TriggerRecord>> marks = reader.triggers();
+  if (!marks)
+    return marks.takeError();
+  for (TapeReader::TriggerRecord &mark : *marks)
+    points.emplace(mark.packet, std::move(mark.text));
   PacketBatch batch;
   for (uint64_t at = 0; at < count; at += batch.packets.size()) {
     if (Error error = reader.readBlockFrom(at, batch))
@@ -288,8 +309,10 @@ Expected<CProgramReport> Exporting::run() {
       if (Error error = add(at + i, batch.packets[i], batch.extra(batch.packets[i])))
         return error;
   }
-  os << "/* Made from a tape by `tapeback export --to c`. Root " << toHex(reader.summary().root) << "\n"
-     << " *\n * Build: cc THIS.c -ltapeback    Run: TAPEBACK_TARGET=URI ./a.out\n"
+  os << "/* Made from a tape by `tapeback export --to c`. Root " << toHex(reader.summary().root) << "\n";
+  if (!reader.manifest().derivation.empty())
+    os << " * The tape is itself made from another: " << comment(reader.manifest().derivation) << "\n";
+  os << " *\n * Build: cc THIS.c -ltapeback    Run: TAPEBACK_TARGET=URI ./a.out\n"
      << " * Exits 0 if every check holds, 1 if one does not, 3 if the target fails.\n */\n";
   os << head << arrays
      << "\nint main(void) {\n  tb_device *device = NULL;\n  uint64_t iova = 0;\n  (void)iova;\n"

@@ -65,12 +65,16 @@ int runExport(ArrayRef<const char *> args) {
     object.attribute("output", json::fixUTF8(out));
     object.attribute("calls", program->calls);
     object.attribute("checks", program->checks);
+    object.attribute("trigger_points", program->triggerPoints);
     object.attributeObject("left_out", [&] {
       for (const auto &[kind, count] : program->leftOut)
         object.attribute(kind, count);
     });
   } else {
-    outs() << tape << " -> " << out << ": " << program->calls << " calls, " << program->checks << " checks\n";
+    outs() << tape << " -> " << out << ": " << program->calls << " calls, " << program->checks << " checks";
+    if (program->triggerPoints)
+      outs() << ", " << program->triggerPoints << " trigger points";
+    outs() << "\n";
     for (const auto &[kind, count] : program->leftOut)
       outs() << "  left out " << count << " " << kind << "\n";
   }

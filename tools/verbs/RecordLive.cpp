@@ -52,6 +52,7 @@ static Expected<WrittenCapture> writeCapture(CaptureJob &job, StringRef output) 
   request.last = job.last;
   request.point = job.point;
   request.text = job.text;
+  request.shortness = job.shortness;
   request.derivation = job.derivation;
   request.kept = job.hasKept ? &job.kept : nullptr;
   WrittenCapture result;

@@ -49,7 +49,7 @@ struct TriggerCommand {
   DescriptionPointer description;
   std::string out, expect, range;
   uint64_t limit = 0, prefix = 0;
-  bool allowExec = false;
+  bool allowExec = false, force = false;
 };
 
 std::string placeText(const Program &program, SourceRange where) {
@@ -161,13 +161,14 @@ Error resolveCaptures(TriggerTape &tape, StringRef path, const TriggerCommand &c
       continue;
     SmallString<256> out(command.out);
     sys::path::append(out, captureName(path, trigger, ++numbers[output.trigger]));
-    if (Error error = checkOutputFile(out, path, /*force=*/false))
+    if (Error error = checkOutputFile(out, path, command.force))
       return error;
     CaptureRequest request;
     request.first = extent->first;
     request.last = extent->last;
     request.point = point;
     request.text = trigger.name + ": " + said[output.trigger];
+    request.shortness = shortText(*extent, action.pre, action.post);
     request.derivation = "capture p" + std::to_string(extent->first) + "..p" + std::to_string(extent->last) +
                          " of " + request.text + " (" + extentText(*extent, action.pre, action.post) + ")";
     std::vector<bool> wanted;
@@ -527,6 +528,7 @@ static int runVerb(ArrayRef<const char *> args) {
                              cl::value_desc("RANGE"), cl::init("start..end"));
   NumberOption limit("limit", cl::desc("List at most N actions a tape, or explain N packets (default: 1000)"),
                      cl::value_desc("N"), cl::init(1000));
+  cl::opt<bool> force("force", cl::desc("run: write over captures that are in DIR already"));
   cl::opt<bool> allowExec("allow-exec", cl::desc("check: FILE may say `exec`"));
   CommandLine line(triggerHelp);
   if (std::optional<int> exit = line.parse(args))
@@ -549,6 +551,9 @@ static int runVerb(ArrayRef<const char *> args) {
     return usage("bad-option-value", "--expect belongs to run and is fired or silent", "--expect", "");
   if (out.getNumOccurrences() && !run)
     return usage("bad-usage", "-o belongs to run", "--output", "");
+  if (force && !out.getNumOccurrences())
+    return usage("bad-usage", "--force is about the captures of -o", "--force",
+                 "give -o DIR, or leave it out");
   if (out.getNumOccurrences() && !sys::fs::is_directory(out.getValue()))
     return usage("bad-output", "'" + out + "' is no directory", "--output", "make it first");
   TriggerCommand command;
@@ -563,6 +568,7 @@ static int runVerb(ArrayRef<const char *> args) {
   command.limit = limit;
   command.prefix = prefix;
   command.allowExec = allowExec;
+  command.force = force;
   if (description.getNumOccurrences()) {
     Expected<DescriptionPointer> loaded = loadDescription(description);
     if (!loaded)

@@ -26,6 +26,36 @@ Expected<DescriptionPointer> loadDescription(StringRef nameOrPath) {
   return std::make_shared<Description>(std::move(*description));
 }
 
+/// By device of the tape: which it is in the order that `device N` counts, the command line's where that is
+/// known. A tape has its devices in the order in which the program opened them, and not those that it never
+/// did.
+static std::vector<uint16_t> numberedAs(const TapeSource &tape, std::vector<std::string> &aliases) {
+  const std::vector<DeviceRecord> &devices = tape.reader().devices();
+  std::vector<uint16_t> own;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    aliases.push_back(devices[i].alias);
+    own.push_back(uint16_t(i));
+  }
+  const std::map<std::string, std::string> &facts = tape.reader().manifest().facts;
+  auto found = facts.find("devices");
+  if (found == facts.end())
+    return own;
+  SmallVector<StringRef, 8> names;
+  StringRef(found->second).split(names, ' ', -1, false);
+  constexpr size_t mostNames = 4096; // A recorder has far fewer.
+  if (names.size() > mostNames)
+    return own;
+  std::vector<uint16_t> result;
+  for (const DeviceRecord &device : devices) {
+    auto at = find(names, device.alias);
+    if (at == names.end() || is_contained(result, uint16_t(at - names.begin())))
+      return own; // Of another recording, or written by hand.
+    result.push_back(uint16_t(at - names.begin()));
+  }
+  aliases.assign(names.begin(), names.end());
+  return result;
+}
+
 //===- TriggerTape -----------------------------------------------------------------------------------===//
 
 Expected<std::unique_ptr<TriggerTape>> TriggerTape::open(StringRef path, const TriggerFile &file,
@@ -40,9 +70,13 @@ Expected<std::unique_ptr<TriggerTape>> TriggerTape::open(StringRef path, const T
   // Commands are compiled, and never run: a tape is no reason to.
   options.allowExec = true;
   const TapeSource &tape = *result->tape;
-  for (size_t i = 0; i < tape.deviceCount(); ++i)
-    options.devices.push_back({tape.reader().devices()[i].alias,
-                               result->given ? result->given.get() : tape.description(uint16_t(i))});
+  std::vector<std::string> aliases;
+  result->numbers = numberedAs(tape, aliases);
+  for (const std::string &alias : aliases)
+    options.devices.push_back({alias, result->given.get()});
+  if (!result->given)
+    for (size_t i = 0; i < result->numbers.size(); ++i)
+      options.devices[result->numbers[i]].description = tape.description(uint16_t(i));
   Compilation compilation = compileTriggers(file.text, options);
   if (!compilation.program)
     return diagnosticsFailure(compilation.diagnostics, file.path);
@@ -91,12 +125,14 @@ Error TriggerTape::run(EvaluationObserver *observer, uint64_t end,
     if (batch.packets.empty())
       break;
     for (size_t i = 0; i < batch.packets.size() && at < end && !failure; ++i, ++at) {
-      const Packet &packet = batch.packets[i];
+      Packet packet = batch.packets[i];
+      if (packet.device < numbers.size())
+        packet.device = numbers[packet.device];
       evaluator.packet(at, packet, batch.extra(packet), fetch, outputs);
       for (size_t t = 0; t < compiled.triggers.size(); ++t)
         if (compiled.triggers[t].keep != noIndex)
           kept[t].push_back(evaluator.keeps(uint32_t(t)));
-      seen(at, packet, evaluator);
+      seen(at, batch.packets[i], evaluator);
       pass();
     }
   }

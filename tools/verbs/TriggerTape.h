@@ -46,6 +46,7 @@ private:
   TriggerTape() = default;
   std::unique_ptr<TapeSource> tape;
   DescriptionPointer given;
+  std::vector<uint16_t> numbers; ///< By device of the tape: which it is for `device N`.
   Program compiled;
   std::vector<Diagnostic> complaints;
   Evaluator::Shortfalls missed;
