@@ -99,6 +99,9 @@ TapeWriter &LiveRecording::start(TapeWriter *file, const Manifest &manifest) {
     if (keeping.history.unit == CaptureUnit::Bytes)
       keeping.memoryBytes = keeping.history.amount;
     keeping.prefixBytes = keeping.memoryBytes / 4;
+    // What is kept beyond a small history should not be many times what was asked for.
+    if (keeping.history.unit == CaptureUnit::Packets)
+      keeping.chunkPackets = uint32_t(std::clamp<uint64_t>(keeping.history.amount / 4, 1024, 16384));
     history = std::make_unique<FlightHistory>(manifest, keeping, file);
     writer = history.get();
     writing = std::make_unique<CaptureThread>(options.sink);

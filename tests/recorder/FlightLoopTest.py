@@ -3,6 +3,7 @@
 the reason; mistakes are found before anything is launched; events reach other recordings."""
 import json
 import pathlib
+import signal as signals
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,9 @@ import ScriptTest  # noqa: E402
 BIN = ScriptTest.BUILD / "bin"
 TAPEBACK = str(BIN / "tapeback")
 EDU = [str(BIN / "edu-exercise"), "--seed", "5", "--ops", "150", "--keep-going"]
+SCENARIOS = str(BIN / "tests" / "recorder-scenarios")
+TEST_MODEL = f"model:{ScriptTest.BUILD / 'lib' / 'tapeback' / 'recorder-test-model.so'}"
+TEST_DESCRIPTION = str(ScriptTest.ROOT / "tests" / "recorder" / "programs" / "test-device.yaml")
 MINNOW = [str(BIN / "minnow-stress"), "--seed", "2", "--commands", "150", "--no-errors", "--no-resets"]
 
 
@@ -99,16 +103,87 @@ class FlightLoopTest(unittest.TestCase):
         for key in ("packet", "time", "first", "last", "pre", "post", "pre_short", "post_short"):
             self.assertEqual(offline[0][key], capture[0][key], key)
 
-    def test_edu_flight_evicts_and_still_replays(self):
-        # The history is less than a tenth of the run.
-        full = self.record("model:edu", EDU)
-        trig = self.trig('trigger late { when marker count 140 { fire "here"; capture pre 60 packets post 10 packets; } }')
-        told = self.record("model:edu", EDU, "--flight", "80p", "--trigger", trig, out="flight.tape")
+    def grades_of(self, tape, target, first, last):
+        """How many packets of [first, last] got which grade, by which rule, in a replay of all up to there."""
+        until = [self.run_json(TAPEBACK, "replay", "--json", self.path / tape, "--target", target, "--until", f"p{packet}",
+                               expect=(0, 1)) if packet >= 0 else {"grades": {}, "rules": {}} for packet in (first - 1, last)]
+        before, whole = ({(kind, name): n for kind in ("grades", "rules") for name, n in told[kind].items()} for told in until)
+        counts = {name: n - before.get(name, 0) for name, n in whole.items()}
+        return {name: n for name, n in counts.items() if n}
+
+    def check_against_stream(self, capture, stream, target):
+        """The capture's packets are those that a stream tape of the same seed has there, and get its grades, or others
+        where they are others'. Returns the grades."""
+        name = pathlib.Path(capture["tape"]).name
+        own, whole = self.packets(name), self.packets(stream)
+        shift = len(own) - capture["packets"]
+        for packet in own + whole:
+            for key in ("issue", "complete", "flags"):
+                packet.pop(key, None)
+        first, last = capture["first"], capture["last"]
+        self.assertEqual(own[shift:], whole[first:last + 1])
+        grades = self.grades_of(name, target, shift, len(own) - 1)
+        self.assertEqual(sum(n for (kind, _), n in grades.items() if kind == "grades"), capture["packets"])
+        self.assertEqual(grades, self.grades_of(stream, target, first, last))
+        return grades
+
+    def test_edu_flight_evicts_and_gives_the_grades_of_the_stream(self):
+        program = [EDU[0], "--seed", "5", "--ops", "1000", "--keep-going"]
+        self.record("model:edu", program, "--tick", "0", out="stream.tape")
+        trig = self.trig('trigger late { when marker count 985 { fire "here"; capture pre 250 packets post 40 packets; } }')
+        told = self.record("model:edu", program, "--tick", "0", "--flight", "300p", "--trigger", trig, out="flight.tape")
         self.assertFalse((self.path / "flight.tape").exists())
-        capture = [e for e in told["triggers"]["events"] if e["action"] == "capture"][0]
-        self.assertEqual((capture["pre"], capture["post"], capture["pre_short"]), (60, 10, False))
-        self.assertGreater(full["packets"], 800)
-        self.replay("flight-late-1.tape", "model:edu", expect=(0,) if capture["replays"] else (2,))
+        # Most of the run is gone, many times what was to be kept; what a capture begins with is not.
+        self.assertGreaterEqual(told["history"]["evicted"], 10 * 300, told["history"])
+        capture, = [e for e in told["triggers"]["events"] if e["action"] == "capture"]
+        self.assertEqual((capture["pre"], capture["post"], capture["pre_short"]), (250, 40, False))
+        self.assertTrue(capture["replays"], capture)
+        self.assertLess(capture["prefix"], told["history"]["packets"])
+        self.replay("flight-late-1.tape", "model:edu")
+        grades = self.check_against_stream(capture, "stream.tape", "model:edu?fault=factorial")
+        self.assertGreater(grades["grades", "mismatch"], 0)
+        self.assertGreater(grades["grades", "exact"], 0)
+        # Another place of the stream has other grades: the comparison sees a difference.
+        self.assertNotEqual(grades, self.grades_of("stream.tape", "model:edu?fault=factorial", capture["first"] - 100,
+                                                   capture["last"]))
+
+    def test_minnow_flight_from_a_pinned_prefix_gives_the_grades_of_the_stream_and_refuses_without_it(self):
+        program = [*MINNOW, "--commands", "1000"]
+        trig = self.trig('trigger late { when submit count 800 { fire "here"; capture pre 150 packets post 50 packets; } }')
+        self.record("model:minnow", program, "--tick", "0", out="stream.tape")
+        flight = ("--tick", "0", "--flight", "200p", "--trigger", trig)
+        told = self.record("model:minnow", program, *flight, out="pinned.tape")
+        capture, = [e for e in told["triggers"]["events"] if e["action"] == "capture"]
+        # No place in the run can be restored: everything in front of the capture is pinned.
+        self.assertEqual((capture["replays"], capture["prefix"]), (True, capture["first"]))
+        self.replay("pinned-late-1.tape", "model:minnow")
+        self.check_against_stream(capture, "stream.tape", "model:minnow")
+        # A megabyte has no room for the prefix: it goes, many times the history, and the capture says what is missing.
+        told = self.record("model:minnow", program, *flight, "--flight-memory", "1MiB", out="small.tape")
+        self.assertGreaterEqual(told["history"]["evicted"], 10 * 200, told["history"])
+        self.assertGreater(told["history"]["prefix_dropped"], 0)
+        capture, = [e for e in told["triggers"]["events"] if e["action"] == "capture"]
+        self.assertEqual((capture["pre"], capture["post"], capture["replays"]), (150, 50, False))
+        refused = self.run_json(TAPEBACK, "replay", "--json", self.path / "small-late-1.tape", "--target", "model:minnow",
+                                expect=(2,))
+        self.assertEqual(refused["error"]["code"], "not-restorable")
+        self.assertIn("queues have been used since the reset", refused["error"]["message"])
+        self.assertIn("queues have been used since the reset", capture["start"])
+
+    def test_death_by_signal_writes_the_history_and_says_of_what(self):
+        for signal in ("SIGSEGV", "SIGKILL", "SIGABRT"):
+            with self.subTest(signal=signal):
+                told = self.record(TEST_MODEL, [SCENARIOS, "crash", str(int(getattr(signals, signal))), "1000"],
+                                   "--description", TEST_DESCRIPTION, "--flight", "100p", out=f"{signal}.tape")
+                self.assertEqual(told["program"], {"exit": None, "signal": int(getattr(signals, signal))})
+                end = told["history"]["end"]
+                self.assertEqual((end["wanted"], end["packets"], end["replays"]), (True, 101, True))
+                # The marker is the last call that came back: nothing in a ring was lost, and the tape is a whole one.
+                last = self.packets(f"{signal}.tape")[-1]
+                self.assertEqual((last["kind"], last["name"]), ("marker", "crash"))
+                self.run_json(TAPEBACK, "verify", "--json", self.path / f"{signal}.tape")
+                died = self.run_json(TAPEBACK, "info", "--json", self.path / f"{signal}.tape")["signature"]
+                self.assertEqual((died["oracle"], died["name"], died["marker"]), ("died", signal, "crash"))
 
     def test_death_writes_the_history(self):
         told = self.record("model:edu?fault=factorial", EDU[:-1], "--flight", "100p", out="end.tape")
@@ -132,7 +207,20 @@ class FlightLoopTest(unittest.TestCase):
         info = self.run_json(TAPEBACK, "info", "--json", self.path / "full-early-1.tape")
         self.assertIn("SHORT", info["derivation"])
         dump = self.run_json(TAPEBACK, "dump", "--json", self.path / "full-early-1.tape")
-        self.assertTrue(any("here" in t["text"] for t in dump["triggers"]))
+        said = [t["text"] for t in dump["triggers"] if "SHORT" in t["text"]]
+        self.assertEqual(said, [f'early: here (SHORT: {capture["pre"]} packets before instead of 100000 packets)'])
+        # What is made of it says so, too.
+        source = self.path / "early.c"
+        exported = self.run_json(TAPEBACK, "export", "--json", self.path / "full-early-1.tape", "--to", "c", "-o", source)
+        self.assertGreaterEqual(exported["trigger_points"], 1)
+        self.assertIn(said[0], source.read_text())
+        self.run_json(TAPEBACK, "trim", "--json", self.path / "full-early-1.tape", "--range", "start..end", "-o",
+                      self.path / "trimmed.tape")
+        trimmed = self.run_json(TAPEBACK, "dump", "--json", self.path / "trimmed.tape")
+        self.assertIn(said[0], [t["text"] for t in trimmed["triggers"]])
+        text = subprocess.run([TAPEBACK, "trigger", "run", str(trig), str(self.path / "full.tape")],
+                              capture_output=True, text=True, timeout=60).stdout
+        self.assertIn("(short: the tape begins)", text)
 
     def test_minnow(self):
         trig = self.trig('trigger late { when submit count 120 { fire "here"; capture pre 200 packets post 50 packets; } }')
@@ -144,19 +232,17 @@ class FlightLoopTest(unittest.TestCase):
         whole = self.packets("full.tape")
         self.assertEqual(self.shared("full-late-1.tape"), whole[capture["first"]:capture["last"] + 1])
 
-    def test_minnow_without_the_prefix_refuses_with_the_reason(self):
-        # A megabyte is less than the run's contents: the prefix is dropped, and the capture says what is missing.
-        trig = self.trig('trigger late { when submit count 140 { fire "here"; capture pre 20 packets post 5 packets; } }')
-        told = self.record("model:minnow", MINNOW, "--flight", "30p", "--flight-memory", "1MiB", "--trigger", trig)
-        capture = [e for e in told["triggers"]["events"] if e["action"] == "capture"][0]
-        done = subprocess.run([TAPEBACK, "replay", "--json", str(self.path / "full-late-1.tape"), "--target",
-                               "model:minnow"], capture_output=True, text=True, timeout=60)
-        if capture["replays"]:
-            self.assertEqual(done.returncode, 0, done.stdout)
-        else:
-            self.assertEqual(done.returncode, 2, done.stdout)
-            self.assertIn("not-restorable", done.stdout)
-            self.assertTrue(capture["start"])
+    def test_numbers_of_devices_are_the_command_lines(self):
+        # The program opens a first: on the tape it is the first, for triggers the second, live and offline.
+        trig = self.trig('trigger by_number { device 1; when open { fire "b or a", thread; disarm; } }\n'
+                         'trigger by_name { device "b"; when write bar0+0x18 { fire "of b", address; disarm; } }\n'
+                         'trigger other { device 1; when write bar0+0x14 { fire "of a", address; disarm; } }')
+        told = self.record(f"b={TEST_MODEL}", [SCENARIOS, "two-devices"], "--target", f"a={TEST_MODEL}",
+                           "--description", TEST_DESCRIPTION, "--trigger", trig)
+        live = [(e["trigger"], e["packet"], e["text"]) for e in told["triggers"]["events"]]
+        self.assertEqual(sorted(e[0] for e in live), ["by_name", "by_number", "other"])
+        run = self.run_json(TAPEBACK, "trigger", "run", "--json", trig, self.path / "full.tape")
+        self.assertEqual([(f["trigger"], f["packet"], f["text"]) for f in run["tapes"][0]["fired"]], live)
 
     def test_mistakes_launch_nothing(self):
         witness = self.path / "witness"
@@ -182,15 +268,41 @@ class FlightLoopTest(unittest.TestCase):
         self.assertEqual(len(ours), 1)
         self.assertTrue(all(e["executed"] for e in told["triggers"]["events"]))
 
+    def ask_for_a_snapshot(self, calls, target="model:minnow", *options):
+        """The program makes so many calls after the snapshot was asked for: it waits for what the trigger's command
+        makes, and that comes behind the snapshot in the list of what the trigger does."""
+        go = self.path / "go"
+        trig = self.trig(f'trigger s {{ when marker "ask" {{ snapshot; exec "touch {go}"; }} }}')
+        told = self.record(target, [SCENARIOS, "when-there", go, calls], *options, "--counters", "off",
+                           "--allow-exec", "--trigger", trig)
+        event, = [e for e in told["triggers"]["events"] if e["action"] == "snapshot"]
+        marks = [t["text"] for t in self.run_json(TAPEBACK, "dump", "--json", self.path / "full.tape")["triggers"]]
+        return event, [p["kind"] for p in self.packets("full.tape")], marks
+
     def test_snapshot_is_taken_at_the_next_call(self):
-        trig = self.trig('trigger s { when submit count 20 { snapshot; disarm; } }')
-        told = self.record("model:minnow", MINNOW, "--counters", "off", "--trigger", trig)
-        event = [e for e in told["triggers"]["events"] if e["action"] == "snapshot"]
-        self.assertEqual(len(event), 1)
-        snapshots = [p for p in self.packets("full.tape") if p["kind"] == "counter-snapshot"]
-        # Either the program made a call after it was asked, or the report says that it did not.
-        self.assertEqual(event[0]["executed"], bool(snapshots), event[0])
-        self.assertEqual(event[0]["reason"] is None, event[0]["executed"])
+        event, kinds, marks = self.ask_for_a_snapshot(calls=2)
+        self.assertTrue(event["executed"], event)
+        self.assertIsNone(event["reason"])
+        self.assertGreater(event["delay"], 0)
+        # At the call that came next, not at a later one.
+        behind = [k for k in kinds[kinds.index("marker"):] if k in ("register-read", "counter-snapshot")]
+        self.assertEqual((behind[0], behind[1], behind[-1]), ("register-read", "counter-snapshot", "register-read"))
+        self.assertEqual(behind.count("register-read"), 2)
+        self.assertEqual([m for m in marks if "snapshot" in m],
+                         [f's: snapshot, {event["delay"]} ns after it was asked for'])
+
+    def test_snapshot_of_a_device_without_counters_says_that_it_has_none(self):
+        event, kinds, _ = self.ask_for_a_snapshot(2, TEST_MODEL, "--description", TEST_DESCRIPTION)
+        self.assertFalse(event["executed"], event)
+        self.assertIn("no counters", event["reason"])
+        self.assertNotIn("counter-snapshot", kinds)
+
+    def test_snapshot_of_a_program_that_makes_no_call_is_told_as_not_executed(self):
+        event, kinds, marks = self.ask_for_a_snapshot(calls=0)
+        self.assertFalse(event["executed"], event)
+        self.assertIn("no call", event["reason"])
+        self.assertNotIn("counter-snapshot", kinds)
+        self.assertEqual([m for m in marks if "snapshot" in m], [])
 
     def test_events_reach_another_recording(self):
         listener = self.path / "listen.trig"
@@ -213,6 +325,10 @@ class FlightLoopTest(unittest.TestCase):
         heard = [e for e in told["triggers"]["events"] if e["action"] == "raise"]
         self.assertEqual(len(heard), 1, told["triggers"])
         self.assertIn("raised by process", heard[0]["text"])
+        # The measured skew is on the tape.
+        self.assertGreater(heard[0]["delay"], 0)
+        marks = [t["text"] for t in self.run_json(TAPEBACK, "dump", "--json", self.path / "listen.tape")["triggers"]]
+        self.assertTrue(any(f'{heard[0]["delay"]} ns before it was seen here' in mark for mark in marks), marks)
 
 
 if __name__ == "__main__":

@@ -443,11 +443,28 @@ static int closesDescriptors(void) {
   return 0; /* The target's own descriptors are gone: nothing more is asked of it. */
 }
 
-static int crash(void) {
+/* Dies of a signal (of abort() if none is named) behind so many rounds. */
+static int crash(int signal, unsigned rounds) {
   tb_device *device = openOne(NULL);
-  work(device, 1, 5);
+  work(device, 1, rounds ? rounds : 5);
   MUST(tb_mark(device, "crash") == TB_OK);
+  if (signal == SIGSEGV)
+    *(volatile int *)(uintptr_t)(device ? 8 : 0) = 1; /* As a program gone wrong does it. */
+  if (signal)
+    kill(getpid(), signal);
   abort();
+}
+
+/* Takes memory until there is none, and is killed for it. */
+static int eat(void) {
+  tb_device *device = openOne(NULL);
+  work(device, 1, 50);
+  MUST(tb_mark(device, "hungry") == TB_OK);
+  for (;;) {
+    char *bytes = malloc(1 << 20);
+    MUST(bytes);
+    memset(bytes, 1, 1 << 20);
+  }
 }
 
 /* Marks and doorbells to start and stop at. */
@@ -517,7 +534,7 @@ static int whenThere(const char *file, unsigned calls) {
   while (access(file, F_OK) != 0)
     usleep(1000);
   for (unsigned i = 0; i < calls; ++i)
-    MUST(tb_write32(device, "bar0", 0x10, i) == TB_OK);
+    MUST(tb_read32(device, "bar0", 0x0, &(uint32_t){0}) == TB_OK);
   _exit(0);
 }
 
@@ -558,8 +575,10 @@ int main(int argc, char **argv) {
     return closesDescriptors();
   if (!strcmp(scenario, "count-interrupts"))
     return countInterrupts();
+  if (!strcmp(scenario, "eat"))
+    return eat();
   if (!strcmp(scenario, "crash"))
-    return crash();
+    return crash((int)first, second);
   if (!strcmp(scenario, "stages"))
     return stages();
   if (!strcmp(scenario, "tracked"))
