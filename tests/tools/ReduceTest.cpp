@@ -163,7 +163,7 @@ TEST_CASE("reduce: commands of queues move up, and doorbells say how many are le
   ScratchDirectory scratch;
   const std::string bad = "rtl:minnow?errata=dma-4k-last-beat", tape = scratch.file("m.tape");
   RunResult run = runProgram({tapebackProgram(), "record", "--json", "--target", bad, "-o", tape, "--",
-                              minnow, "--seed", "3", "--commands", "200"});
+                              minnow, "--seed", "5", "--commands", "40"});
   REQUIRE_MESSAGE(run.exited(0), run);
   const std::string small = scratch.file("small.tape");
   run = runLong({tapebackProgram(), "reduce", "--json", tape, "--target", bad, "--against", "model:minnow",
