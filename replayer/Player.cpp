@@ -4,6 +4,7 @@
 #include "replayer/Restore.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
 #include <cstring>
 
 namespace tapeback {
@@ -60,7 +61,8 @@ bool isFatalForTarget(const Failure &failure) {
 }
 
 Player::Player(TapeSource &source, const PlayerOptions &options)
-    : source(source), options(options), polls(source), past(pastValues) {
+    : source(source), options(options), polls(source),
+      past(llvm::NextPowerOf2(std::min<uint64_t>(pastValues - 1, source.reader().summary().packets))) {
   this->options.maxBatch = options.pacing.paced ? 1 : std::max<size_t>(1, options.maxBatch);
   if (options.pacing.paced)
     pacer.emplace(options.pacing);
@@ -164,50 +166,64 @@ bool Player::canBatch(const Packet &packet, const PacketExtra &extra, const Acce
 
 llvm::Error Player::queue(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
                           ObservationLog &log) {
-  TargetOperation operation;
-  operation.packet = ordinal;
-  operation.width = packet.width;
-  operation.address = packet.address;
-  if (packet.kind == PacketKind::MemoryWrite || packet.kind == PacketKind::Submit) {
-    llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.content(extra.payload);
-    if (!content)
-      return content.takeError();
-    size_t size = std::min<size_t>(content->size(), batchedContent);
-    if (arena.size() + size > arenaBytes)
-      if (llvm::Error error = flush(log))
-        return error;
-    size_t at = arena.size();
-    arena.insert(arena.end(), content->begin(), content->begin() + size);
-    operation.kind = TargetOperation::Kind::WriteMemory;
-    operation.data = arena.data() + at;
-    operation.length = size;
-    lastContent = {packet.device, packet.address, extra.length, extra.payload};
-    bindings[packet.device].live().overwritten(packet.address, size);
-    if (packet.kind == PacketKind::Submit)
-      noteSubmit(packet, *content);
-    else
-      noteOverwritten(packet, extra);
-  } else {
+  bool access = packet.kind == PacketKind::RegisterRead || packet.kind == PacketKind::RegisterWrite;
+  TargetSpaceId space = 0;
+  llvm::ArrayRef<uint8_t> content;
+  if (access) {
     lastContent.content = {};
-    llvm::Expected<TargetSpaceId> space = bindings[packet.device].space(packet.space);
-    if (!space) { // Refused like an access outside the space: a matter of this packet only.
+    llvm::Expected<TargetSpaceId> found = bindings[packet.device].space(packet.space);
+    if (!found) { // Refused like an access outside the space: a matter of this packet only.
       if (llvm::Error error = flush(log))
         return error;
       log.observations.emplace_back();
-      return noteFailure(space.takeError(), packet, ordinal, log, log.observations.back());
+      return noteFailure(found.takeError(), packet, ordinal, log, log.observations.back());
     }
-    operation.kind =
-        packet.kind == PacketKind::RegisterRead ? TargetOperation::Kind::Read : TargetOperation::Kind::Write;
-    operation.space = *space;
-    operation.value = packet.value;
+    space = *found;
     if (packet.kind == PacketKind::RegisterWrite)
       noteWrite(packet);
+  } else {
+    llvm::Expected<llvm::ArrayRef<uint8_t>> stored = queueContent(packet, extra, log);
+    if (!stored)
+      return stored.takeError();
+    content = *stored;
   }
-  queued.push_back({log.observations.size(), ordinal, packet});
-  operations.push_back(operation);
+  queued.push_back({log.observations.size(), ordinal, &packet});
+  // Filled where it stands: it is as large as a cache line, and this is the issue loop.
+  TargetOperation &operation = operations.emplace_back();
+  operation.kind = !access                                   ? TargetOperation::Kind::WriteMemory
+                   : packet.kind == PacketKind::RegisterRead ? TargetOperation::Kind::Read
+                                                             : TargetOperation::Kind::Write;
+  operation.width = packet.width;
+  operation.space = space;
+  operation.address = packet.address;
+  operation.value = packet.value;
+  operation.data = content.data();
+  operation.length = content.size();
+  operation.packet = ordinal;
   log.observations.emplace_back();
   queuedDevice = packet.device;
   return operations.size() >= options.maxBatch ? flush(log) : llvm::Error::success();
+}
+
+/// What goes into memory with the batch, in the arena.
+llvm::Expected<llvm::ArrayRef<uint8_t>> Player::queueContent(const Packet &packet, const PacketExtra &extra,
+                                                             ObservationLog &log) {
+  llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.content(extra.payload);
+  if (!content)
+    return content.takeError();
+  size_t size = std::min<size_t>(content->size(), batchedContent);
+  if (arena.size() + size > arenaBytes)
+    if (llvm::Error error = flush(log))
+      return error;
+  size_t at = arena.size();
+  arena.insert(arena.end(), content->begin(), content->begin() + size);
+  lastContent = {packet.device, packet.address, extra.length, extra.payload};
+  bindings[packet.device].live().overwritten(packet.address, size);
+  if (packet.kind == PacketKind::Submit)
+    noteSubmit(packet, *content);
+  else
+    noteOverwritten(packet, extra);
+  return llvm::ArrayRef<uint8_t>(arena).slice(at, size);
 }
 
 llvm::Error Player::flush(ObservationLog &log) {
@@ -223,8 +239,8 @@ llvm::Error Player::flush(ObservationLog &log) {
     for (size_t i = first; i < first + completed; ++i) {
       Observation &o = log.observations[queued[i].observation];
       o.value =
-          operations[i].kind == TargetOperation::Kind::Read ? operations[i].value : queued[i].packet.value;
-      remember(queued[i].ordinal, queued[i].packet, o, log);
+          operations[i].kind == TargetOperation::Kind::Read ? operations[i].value : queued[i].packet->value;
+      remember(queued[i].ordinal, *queued[i].packet, o, log);
     }
     first += completed;
     if (!error) {
@@ -238,7 +254,7 @@ llvm::Error Player::flush(ObservationLog &log) {
       return error; // All carried out and yet an error: not of any packet.
     failingTime += timer.elapsed();
     const Queued &failed = queued[first];
-    if (llvm::Error fatal = noteFailure(std::move(error), failed.packet, failed.ordinal, log,
+    if (llvm::Error fatal = noteFailure(std::move(error), *failed.packet, failed.ordinal, log,
                                         log.observations[failed.observation]))
       return fatal;
     ++first;
@@ -584,7 +600,7 @@ void Player::remember(uint64_t ordinal, const Packet &packet, const Observation 
   case PacketKind::MemoryRead: break;
   default: return;
   }
-  PastValue &slot = past[ordinal % pastValues];
+  PastValue &slot = past[ordinal & (past.size() - 1)];
   slot.ordinal = ordinal;
   slot.value = o.value;
   slot.valid = o.state == State::Done || o.state == State::TimedOut;
@@ -593,7 +609,7 @@ void Player::remember(uint64_t ordinal, const Packet &packet, const Observation 
 }
 
 const Player::PastValue *Player::recall(uint64_t ordinal) const {
-  const PastValue &slot = past[ordinal % pastValues];
+  const PastValue &slot = past[ordinal & (past.size() - 1)];
   return slot.ordinal == ordinal ? &slot : nullptr;
 }
 

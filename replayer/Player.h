@@ -86,6 +86,8 @@ private:
   // Batches.
   bool canBatch(const Packet &packet, const PacketExtra &extra, const AccessRule *rule) const;
   llvm::Error queue(uint64_t ordinal, const Packet &packet, const PacketExtra &extra, ObservationLog &log);
+  llvm::Expected<llvm::ArrayRef<uint8_t>> queueContent(const Packet &packet, const PacketExtra &extra,
+                                                       ObservationLog &log);
   llvm::Error flush(ObservationLog &log);
 
   /// Lets the gap before the packet pass; true if the target failed meanwhile, which is the packet's.
@@ -138,7 +140,8 @@ private:
   llvm::Error noteFailure(llvm::Error error, const Packet &packet, uint64_t ordinal, ObservationLog &log,
                           Observation &o);
 
-  // Values of past packets, for what refers back to them.
+  // Values of past packets, for what refers back to them. As many slots as a short tape has use for, a power
+  // of two: a bisect makes many players.
   struct PastValue {
     uint64_t ordinal = ~uint64_t(0), value = 0;
     bool valid = false;
@@ -166,7 +169,7 @@ private:
   struct Queued {
     size_t observation;
     uint64_t ordinal;
-    Packet packet;
+    const Packet *packet; ///< In the batch that is being issued.
   };
   std::vector<Queued> queued;
   std::vector<uint8_t> arena; ///< Contents of queued memory writes; never grows while some are queued.

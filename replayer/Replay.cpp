@@ -36,9 +36,8 @@ private:
   llvm::Error play();
   llvm::Expected<bool> mayGoOn(const PacketBatch &batch, size_t index);
   llvm::Error grade(const PacketBatch &batch, size_t index, const Observation &actual);
-  llvm::Expected<Comparison> compare(const Packet &packet, const PacketExtra &extra,
-                                     const Observation &expected, const Observation &actual,
-                                     ObservedSide &expectedSide);
+  llvm::Error compare(const Packet &packet, const PacketExtra &extra, const Observation &expected,
+                      const Observation &actual, ObservedSide &expectedSide, Comparison &comparison);
   llvm::Expected<bool> arrivesLater(const Packet &packet, const PacketExtra &extra,
                                     llvm::ArrayRef<uint8_t> expected);
   Rule lossRule(const Packet &packet);
@@ -200,6 +199,10 @@ llvm::Error ReplayRun::play() {
   report.packets = end;
   StretchLimits limits = options.stretch;
   limits.pin |= options.player.pacing.paced;
+  // Where gaps do not count, what is issued together had better stay in the cache.
+  constexpr uint64_t cachedPackets = 1 << 14;
+  if (!limits.pin && !options.lanes)
+    limits.packets = std::min(limits.packets, cachedPackets);
   log.observations.reserve(mostAtOnce);
   for (uint64_t position = 0; position < end;) {
     if (llvm::Error error = source.readStretch(position, end, limits))
@@ -318,18 +321,17 @@ Rule ReplayRun::lossRule(const Packet &packet) {
   return Rule::LostPackets;
 }
 
-llvm::Expected<Comparison> ReplayRun::compare(const Packet &packet, const PacketExtra &extra,
-                                              const Observation &expected, const Observation &actual,
-                                              ObservedSide &expectedSide) {
-  Comparison comparison;
+llvm::Error ReplayRun::compare(const Packet &packet, const PacketExtra &extra, const Observation &expected,
+                               const Observation &actual, ObservedSide &expectedSide,
+                               Comparison &comparison) {
   if (packet.kind == PacketKind::Loss) {
     comparison.rule = lossRule(packet);
-    return comparison;
+    return llvm::Error::success();
   }
   bool failed = actual.state == State::Failed;
   if (!answers && !(failed && expected.state != State::Failed)) {
     comparison.rule = Rule::NoAnswers;
-    return comparison;
+    return llvm::Error::success();
   }
   if (expected.state == State::Done && bringsContent(packet) && extra.payload) {
     llvm::Expected<llvm::ArrayRef<uint8_t>> content = source.content(extra.payload);
@@ -369,7 +371,7 @@ llvm::Expected<Comparison> ReplayRun::compare(const Packet &packet, const Packet
         }
       }
   }
-  return comparison;
+  return llvm::Error::success();
 }
 
 /// True if the memory becomes what was recorded when the device is given a little more time.
@@ -516,20 +518,20 @@ llvm::Error ReplayRun::grade(const PacketBatch &batch, size_t index, const Obser
                             (actual.state == State::NotIssued && actual.rule == Rule::ContentNotCaptured));
   Observation expected = recordedObservation(packet, extra);
   ObservedSide expectedSide{expected, {}};
-  llvm::Expected<Comparison> comparison = compare(packet, extra, expected, actual, expectedSide);
-  if (!comparison)
-    return comparison.takeError();
-  comparison->rule = adjust(comparison->rule, packet, extra, actual);
-  if (inputMissing && comparison->rule == Rule::ContentDiffers && comparison->hasPlace &&
-      comparison->actual == options.player.binding.poison) {
+  Comparison comparison;
+  if (llvm::Error error = compare(packet, extra, expected, actual, expectedSide, comparison))
+    return error;
+  comparison.rule = adjust(comparison.rule, packet, extra, actual);
+  if (inputMissing && comparison.rule == Rule::ContentDiffers && comparison.hasPlace &&
+      comparison.actual == options.player.binding.poison) {
     // What the device was given is not on the tape, so it was given poison, and here that is back.
-    comparison->rule = Rule::ContentNotCaptured;
+    comparison.rule = Rule::ContentNotCaptured;
     if (unknown.size() < (1 << 16) && ordinal < ~uint64_t(0) - 1) // Two values are DenseSet's own.
       unknown.insert(ordinal);
   }
-  if (options.withoutRules.contains(comparison->rule))
-    comparison->rule = fallbackOf(comparison->rule);
-  Rule rule = comparison->rule;
+  if (options.withoutRules.contains(comparison.rule))
+    comparison.rule = fallbackOf(comparison.rule);
+  Rule rule = comparison.rule;
   report.grades.add(rule);
   if (options.countByRegister)
     policies.add(packet, player->context(packet).access, rule);
@@ -541,7 +543,7 @@ llvm::Error ReplayRun::grade(const PacketBatch &batch, size_t index, const Obser
   if (!isDivergence(gradeOf(rule)))
     return llvm::Error::success();
   branched |= isBranch(rule, packet, player->context(packet));
-  return noteDivergence(packet, ordinal, *comparison, actual);
+  return noteDivergence(packet, ordinal, comparison, actual);
 }
 
 //===- Conclusions

@@ -85,7 +85,7 @@ TEST_CASE("malloc is counted") {
 }
 
 TEST_CASE("From the first packets to the last nothing is allocated") {
-  std::unique_ptr<MemoryTape> tape = traffic(40'000);
+  std::unique_ptr<MemoryTape> tape = traffic(16'000); // One stretch.
   for (const char *timing : {"fast", "scale=0"}) {
     CAPTURE(timing);
     auto source = llvm::cantFail(TapeSource::create(tape->copy()));
