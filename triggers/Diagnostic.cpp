@@ -1,6 +1,7 @@
 #include "triggers/Diagnostic.h"
 #include "format/Failure.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include <algorithm>
 
 using namespace llvm;
@@ -47,17 +48,24 @@ std::string formatDiagnostic(const Diagnostic &diagnostic, StringRef name) {
 }
 
 Error diagnosticsFailure(ArrayRef<Diagnostic> diagnostics, StringRef name) {
-  std::string message, where, hint;
-  for (const Diagnostic &diagnostic : diagnostics) {
-    if (diagnostic.severity != Diagnostic::Severity::Error)
-      continue;
-    if (where.empty()) {
+  std::string message, where;
+  SmallVector<Diagnostic, 4> errors;
+  copy_if(diagnostics, std::back_inserter(errors),
+          [](const Diagnostic &one) { return one.severity == Diagnostic::Severity::Error; });
+  // A hint stands once: alone as the failure's own, otherwise at the first mistake with it. Names to choose
+  // from are many, and mistakes with the same choice are, too.
+  std::string own = errors.size() == 1 ? errors[0].hint : std::string();
+  std::vector<std::string> said = {own};
+  for (Diagnostic &diagnostic : errors) {
+    if (where.empty())
       where = (name + ":" + Twine(diagnostic.line) + ":" + Twine(diagnostic.column)).str();
-      hint = diagnostic.hint;
-    }
+    if (is_contained(said, diagnostic.hint))
+      diagnostic.hint.clear();
+    else
+      said.push_back(diagnostic.hint);
     message += (message.empty() ? "" : "\n") + formatDiagnostic(diagnostic, name);
   }
-  return failUsage("bad-trigger", std::move(message), std::move(where), std::move(hint));
+  return failUsage("bad-trigger", std::move(message), std::move(where), std::move(own));
 }
 
 std::string suggestion(StringRef word, ArrayRef<std::string> all, StringRef what) {

@@ -66,6 +66,26 @@ TEST_CASE("mistakes are named with line, column and what may have been meant") {
   }
 }
 
+TEST_CASE("a failure has every mistake and each hint once") {
+  auto failure = [](llvm::ArrayRef<Diagnostic> diagnostics) {
+    return toFailure(diagnosticsFailure(diagnostics, "a.trig"));
+  };
+  Diagnostic one = complaint("trigger t {\n  when read STATSU { fire \"x\"; }\n}");
+  Failure alone = failure(one);
+  CHECK(alone.where == "a.trig:2:13");
+  CHECK(alone.hint == "did you mean STATUS?");
+  CHECK(alone.message.find("did you mean") == std::string::npos);
+  Diagnostic other = one, warning = one;
+  other.line = 7;
+  warning.severity = Diagnostic::Severity::Warning;
+  Failure three = failure({one, other, warning, one});
+  CHECK(three.hint.empty());
+  llvm::StringRef message = three.message;
+  CHECK(message.count("did you mean STATUS?") == 1);
+  CHECK(message.count("error: ") == 3);
+  CHECK(message.count("a.trig:7:13") == 1);
+}
+
 TEST_CASE("a diagnostic shows the line and a caret") {
   Diagnostic diagnostic = complaint("trigger t {\n  when read STATSU { fire \"x\"; }\n}");
   CHECK(formatDiagnostic(diagnostic, "a.trig") == "a.trig:2:13: error: the device has no register 'STATSU'\n"

@@ -1,5 +1,7 @@
 // A program and a stream of packets, both from the input: nothing crashes, grows without bound, or comes out
-// differently the second time. The input is a program, a zero byte, and packets of 12 bytes each.
+// differently the second time; and carried out live, over a history of a few packets, captures are where they
+// should be. The input is a program, a zero byte, and packets of 12 bytes each.
+#include "recorder/flight/LiveTriggers.h"
 #include "triggers/Capture.h"
 #include "triggers/Observe.h"
 #include <cstdlib>
@@ -57,6 +59,107 @@ struct Run {
   Evaluator::Shortfalls shortfalls;
 };
 
+struct FuzzedPacket {
+  Packet packet;
+  PacketExtra extra;
+  std::vector<uint8_t> payload;
+};
+
+/// The next packet of the input, which has 12 bytes at least. `time` goes on.
+FuzzedPacket packetOf(llvm::ArrayRef<uint8_t> bytes, uint64_t &time) {
+  FuzzedPacket result;
+  Packet &packet = result.packet;
+  packet.kind = PacketKind(bytes[0]);
+  packet.space = bytes[1] & 3;
+  packet.width = uint8_t(1 << (bytes[1] >> 2 & 3));
+  packet.device = bytes[1] >> 6 == 3;
+  packet.completion = Completion(bytes[2] & 3);
+  packet.flags = bytes[3];
+  packet.clock = packet.kind == PacketKind::ClockSample;
+  packet.address = bytes[4] & 0x1f;
+  std::memcpy(&packet.value, bytes.data() + 5, 4);
+  time += uint64_t(bytes[9]) << (bytes[10] & 31);
+  packet.issueTime = time;
+  packet.completeTime = packet.completion == Completion::Pending ? 0 : time + bytes[11];
+  result.extra.length = bytes[11];
+  result.extra.link = bytes[8];
+  result.extra.payload = bytes[2] & 4 ? BlobId{1, 1} : BlobId{};
+  result.payload.assign(bytes.begin(), bytes.begin() + 12);
+  result.payload.resize(16);
+  return result;
+}
+
+/// As a recording in flight mode does it: a history of fifty packets, markers and stops as they are wished
+/// for.
+void runLive(const Program &program, llvm::ArrayRef<uint8_t> bytes) {
+  FlightOptions keeping;
+  keeping.history = {CaptureUnit::Packets, 50};
+  keeping.memoryBytes = 1 << 20;
+  keeping.prefixBytes = 1 << 14;
+  keeping.chunkPackets = 8;
+  keeping.slackPackets = 1;
+  FlightHistory history(Manifest(), keeping);
+  DeviceRecord device;
+  device.alias = "fuzz";
+  for (int i = 0; i < 2; ++i)
+    if (llvm::Expected<uint16_t> added = history.addDevice(device); !added)
+      std::abort();
+  if (llvm::Expected<uint16_t> added = history.addSpace("bar0"); !added)
+    std::abort();
+  uint64_t captures = 0;
+  LiveTriggerOptions options;
+  options.files.push_back({"fuzz", &program});
+  options.history = &history;
+  options.marks = &history;
+  options.snapshot = [] { return uint64_t(0); };
+  options.capture = [&](const CaptureJob &job) {
+    require(job.first <= job.point && job.point <= job.last);
+    require(job.last < job.snapshot->summary().packets);
+    require(!job.hasKept || job.kept.size() == job.last - job.first + 1);
+    PacketBatch batch;
+    if (llvm::errorToBool(job.snapshot->readPackets(job.first, job.last - job.first + 1, batch)))
+      std::abort();
+    require(batch.packets.size() == job.last - job.first + 1);
+    ++captures;
+  };
+  LiveTriggers live(options);
+  live.deviceOpened(0, 0);
+  live.deviceOpened(1, 1);
+  live.spaceAdded(1, "bar0");
+  uint64_t time = 0;
+  for (unsigned i = 0; bytes.size() >= 12 && i < 500; bytes = bytes.drop_front(12), ++i) {
+    FuzzedPacket next = packetOf(bytes, time);
+    if (bytes[3] & 0x80)
+      live.tick(time);
+    if (next.extra.payload) {
+      llvm::Expected<BlobId> id = history.blob(next.payload);
+      if (!id)
+        std::abort();
+      next.extra.payload = *id;
+      next.extra.length = next.payload.size();
+    }
+    if (next.extra.link >= history.packetCount())
+      next.extra.link = noLink;
+    const uint64_t ordinal = history.packetCount();
+    // What cannot be on a tape is refused, as it is for a recorder.
+    if (llvm::errorToBool(history.append(next.packet, next.extra)))
+      continue;
+    live.packet(ordinal, next.packet, next.extra,
+                next.extra.payload ? llvm::ArrayRef<uint8_t>(next.payload) : llvm::ArrayRef<uint8_t>());
+    if (bytes[3] & 0x40 && llvm::errorToBool(history.endWindow(bytes[3] & 0x20)))
+      std::abort();
+    live.takeWishes();
+    if (bytes[2] & 8)
+      live.raised("e", "another", 1);
+  }
+  live.ended();
+  require(!live.failed());
+  uint64_t extents = 0;
+  for (const TriggerEvent &event : live.events())
+    extents += event.extent.has_value();
+  require(live.eventsDropped() || extents == captures);
+}
+
 Run run(const Program &program, llvm::ArrayRef<uint8_t> bytes, EvaluationObserver *observer, bool ticks) {
   Evaluator evaluator(program, {{"memory", "bar0"}, {1'000'000'000, 1'000'000}});
   evaluator.observe(observer);
@@ -64,28 +167,11 @@ Run run(const Program &program, llvm::ArrayRef<uint8_t> bytes, EvaluationObserve
   llvm::SmallVector<Output, 8> out;
   uint64_t time = 0, ordinal = 0;
   for (; bytes.size() >= 12 && ordinal < 2000; bytes = bytes.drop_front(12), ++ordinal) {
-    Packet packet;
-    packet.kind = PacketKind(bytes[0]);
-    packet.space = bytes[1] & 3;
-    packet.width = uint8_t(1 << (bytes[1] >> 2 & 3));
-    packet.device = bytes[1] >> 6 == 3;
-    packet.completion = Completion(bytes[2] & 3);
-    packet.flags = bytes[3];
-    packet.clock = packet.kind == PacketKind::ClockSample;
-    packet.address = bytes[4] & 0x1f;
-    std::memcpy(&packet.value, bytes.data() + 5, 4);
-    time += uint64_t(bytes[9]) << (bytes[10] & 31);
-    packet.issueTime = time;
-    packet.completeTime = packet.completion == Completion::Pending ? 0 : time + bytes[11];
-    PacketExtra extra;
-    extra.length = bytes[11];
-    extra.link = bytes[8];
-    extra.payload = bytes[2] & 4 ? BlobId{1, 1} : BlobId{};
-    std::vector<uint8_t> payload(bytes.begin(), bytes.begin() + 12);
-    payload.resize(16);
+    FuzzedPacket next = packetOf(bytes, time);
     if (ticks)
       evaluator.tick(time, out);
-    evaluator.packet(ordinal, packet, extra, [&](BlobId) { return llvm::ArrayRef<uint8_t>(payload); }, out);
+    evaluator.packet(
+        ordinal, next.packet, next.extra, [&](BlobId) { return llvm::ArrayRef<uint8_t>(next.payload); }, out);
     // A step has a bound: some 256 deadlines and eight rounds, each with at most the program's actions.
     require(out.size() <= 300 * (program.actions.size() + 1) * (program.triggers.size() + 1));
     if (result.outputs.size() < 100'000)
@@ -136,5 +222,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   // Unless deadlines were so many that a step could not meet them all.
   require(same(plain, ticked) || plain.shortfalls.deadlines || ticked.shortfalls.deadlines ||
           plain.outputs.size() >= 100'000);
+  runLive(program, packets);
   return 0;
 }
