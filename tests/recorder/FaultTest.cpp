@@ -4,6 +4,9 @@
 // TAPEBACK_FAULT_ROUNDS says how often each kill is done (tools/fault-campaign does 200).
 #include "tests/recorder/Background.h"
 #include "tests/support/Skip.h"
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
 #include <random>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,6 +19,11 @@ namespace {
 unsigned rounds(unsigned usual) {
   const char *wanted = std::getenv("TAPEBACK_FAULT_ROUNDS");
   return wanted ? unsigned(std::atoi(wanted)) : usual;
+}
+
+/// How often each process is killed where both are: half as often as one alone.
+unsigned roundsOfBoth(unsigned usual) {
+  return std::getenv("TAPEBACK_FAULT_ROUNDS") ? std::max(1U, rounds(usual) / 2) : usual;
 }
 
 /// What the program's threads say that came back, in memory shared by a file.
@@ -72,6 +80,39 @@ uint64_t lossesIn(const WholeTape &tape) {
   return lost;
 }
 
+/// What a campaign found, printed for whoever runs it: nothing of it may be wrong.
+struct Tally {
+  explicit Tally(const char *what) : what(what) {}
+  ~Tally() {
+    if (std::getenv("TAPEBACK_FAULT_ROUNDS"))
+      std::printf(
+          "%-36s %3u kills: %llu calls had returned, %llu of these missing, %u tapes wrong; counted as lost "
+          "(made when no recorder lived): %llu\n",
+          what, kills, (unsigned long long)returned, (unsigned long long)missing, wrong,
+          (unsigned long long)lost);
+  }
+  /// What is on the tape, of which so many must be. Returns what wrongWrites() says.
+  std::string add(const WholeTape &tape, const std::vector<uint64_t> &due, bool exactly) {
+    ++kills;
+    std::vector<uint64_t> there(due.size(), 0);
+    for (const Packet &packet : tape.packets)
+      if (packet.kind == PacketKind::RegisterWrite && packet.address >= 0x20 &&
+          packet.address < 0x20 + 4 * due.size())
+        ++there[(packet.address - 0x20) / 4];
+    for (size_t i = 0; i < due.size(); ++i) {
+      returned += due[i];
+      missing += there[i] < due[i] ? due[i] - there[i] : 0;
+    }
+    std::string found = wrongWrites(tape.packets, due, exactly);
+    wrong += !found.empty();
+    lost += lossesIn(tape);
+    return found;
+  }
+  const char *what;
+  unsigned kills = 0, wrong = 0;
+  uint64_t returned = 0, missing = 0, lost = 0;
+};
+
 /// Started, and at a random point: after so many writes of the first thread.
 struct Counting {
   Counting(std::mt19937 &random, unsigned threads, uint64_t most,
@@ -117,6 +158,7 @@ TEST_CASE("what a fault test compares with is found wrong when it is wrong") {
 
 TEST_CASE("the program killed at random points: every packet whose call had returned is on the tape") {
   std::mt19937 random(1);
+  Tally tally("the program");
   for (unsigned round = 0; round < rounds(4); ++round) {
     CAPTURE(round);
     Counting c(random, 1 + round % 4, 20000);
@@ -125,7 +167,7 @@ TEST_CASE("the program killed at random points: every packet whose call had retu
     CHECK(c.run.waitRecorder() == 0);
     WholeTape tape(c.path);
     REQUIRE_MESSAGE(tape.error.empty(), tape.error);
-    CHECK(wrongWrites(tape.packets, c.counts.all(c.threads), true) == "");
+    CHECK(tally.add(tape, c.counts.all(c.threads), true) == "");
     CHECK(lossesIn(tape) == 0);
     CHECK(c.run.leftBehind(20) == 0);
   }
@@ -133,6 +175,7 @@ TEST_CASE("the program killed at random points: every packet whose call had retu
 
 TEST_CASE("the recorder killed at random points: its tape and its ring have everything together") {
   std::mt19937 random(2);
+  Tally tally("the recorder");
   for (unsigned round = 0; round < rounds(4); ++round) {
     CAPTURE(round);
     // A small ring is used again and again, a large one never.
@@ -152,7 +195,7 @@ TEST_CASE("the recorder killed at random points: its tape and its ring have ever
     CHECK_MESSAGE((recovered.exited(0) || recovered.exited(5)), recovered);
     WholeTape tape(c.saved());
     REQUIRE_MESSAGE(tape.error.empty(), tape.error);
-    CHECK_MESSAGE(wrongWrites(tape.packets, before, false) == "", recovered);
+    CHECK_MESSAGE(tally.add(tape, before, false) == "", recovered);
     // What is not there is a loss, and nothing else is.
     bool all = wrongWrites(tape.packets, c.counts.all(c.threads), true).empty();
     CHECK_MESSAGE(all == (lossesIn(tape) == 0), recovered);
@@ -162,7 +205,8 @@ TEST_CASE("the recorder killed at random points: its tape and its ring have ever
 
 TEST_CASE("both killed at random points: tape and ring together lose nothing") {
   std::mt19937 random(3);
-  for (unsigned round = 0; round < rounds(4); ++round) {
+  Tally tally("both");
+  for (unsigned round = 0; round < roundsOfBoth(4); ++round) {
     CAPTURE(round);
     std::vector<std::string> options = {"--ring-bytes", round % 2 ? "65536" : "16777216"};
     Counting c(random, 1 + round % 4, 20000, options);
@@ -176,7 +220,7 @@ TEST_CASE("both killed at random points: tape and ring together lose nothing") {
     CHECK_MESSAGE(recovered.exited(0), recovered);
     WholeTape tape(c.saved());
     REQUIRE_MESSAGE(tape.error.empty(), tape.error);
-    CHECK_MESSAGE(wrongWrites(tape.packets, c.counts.all(c.threads), true) == "", recovered);
+    CHECK_MESSAGE(tally.add(tape, c.counts.all(c.threads), true) == "", recovered);
     CHECK(lossesIn(tape) == 0);
     // Once more, and from where it is told: the same. The next recording leaves it alone, and says so.
     RunResult next = runProgram({tapebackProgram(), "record", "--json", "--target", "null:", "-o",
@@ -271,6 +315,71 @@ TEST_CASE(
     CHECK(json.getObject("error")->getString("code") == "ring-failed");
     CHECK(!std::filesystem::exists(path));
   }
+}
+
+/// A group of processes that may use 64 MiB together, of either kind of control groups.
+class SmallMemory {
+public:
+  SmallMemory() {
+    struct Kind {
+      const char *root, *limit, *swap, *noSwap;
+    };
+    for (const Kind &kind :
+         {Kind{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "67108864"},
+          Kind{"/sys/fs/cgroup", "memory.max", "memory.swap.max", "0"}}) {
+      std::string made = std::string(kind.root) + "/tapeback-test-" + std::to_string(getpid());
+      if (mkdir(made.c_str(), 0700) != 0)
+        continue;
+      if (put(made + "/" + kind.limit, "67108864")) {
+        put(made + "/" + kind.swap, kind.noSwap); // Not there without swap, which is as well.
+        folder = made;
+        return;
+      }
+      rmdir(made.c_str());
+    }
+  }
+  ~SmallMemory() {
+    if (!folder.empty())
+      within(20, [&] { return rmdir(folder.c_str()) == 0; }); // When its last process is gone.
+  }
+  SmallMemory(const SmallMemory &) = delete;
+  SmallMemory &operator=(const SmallMemory &) = delete;
+  bool there() const { return !folder.empty(); }
+  std::string members() const { return folder + "/cgroup.procs"; }
+
+private:
+  static bool put(const std::string &path, const char *text) {
+    int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    bool done = fd >= 0 && ::write(fd, text, strlen(text)) == ssize_t(strlen(text));
+    if (fd >= 0)
+      ::close(fd);
+    return done;
+  }
+  std::string folder;
+};
+
+TEST_CASE("the system takes the program's life for want of memory: all that it did is on the tape, and how "
+          "it died") {
+  SmallMemory group;
+  if (!group.there())
+    TB_SKIP("no control group with a limit of memory can be made here");
+  ScratchDirectory scratch;
+  std::string path = scratch.file("t.tape");
+  std::vector<std::string> command = recordCommand(path, {});
+  command.pop_back();
+  command.insert(command.end(),
+                 {"sh", "-c", "echo $$ >\"$0\" && exec \"$@\"", group.members(), scenarioProgram(), "eat"});
+  RunResult run = runProgram(command);
+  CHECK_MESSAGE(run.exited(0), run);
+  WholeTape tape(path);
+  REQUIRE_MESSAGE(tape.error.empty(), tape.error);
+  CHECK(tape.reader->outcome().programSignal == SIGKILL);
+  REQUIRE(tape.reader->outcome().signature);
+  CHECK(tape.reader->outcome().signature->oracle == "died");
+  CHECK(tape.reader->outcome().signature->marker == "hungry");
+  CHECK(tape.find(PacketKind::Oracle).size() == 50);
+  CHECK(tape.packets.back().kind == PacketKind::Marker);
+  CHECK(tape.find(PacketKind::Loss).empty());
 }
 
 TEST_CASE("two recordings at once do not meet, and their rings are their user's alone") {

@@ -1,5 +1,7 @@
 // Programs and recorders that are killed, interrupted and stopped at any moment.
 #include "tests/recorder/Background.h"
+#include "tests/recorder/FutexWait.h"
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -137,7 +139,7 @@ TEST_CASE("a recorder that is only stopped holds the program up, and nothing is 
   CHECK(waitpid(run.recorder, &stopped, WUNTRACED) == run.recorder);
   CHECK(WIFSTOPPED(stopped));
   kill(run.program, SIGUSR1); // From here on, and not before, it fills the ring.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  CHECK(within(60, [&] { return waitsInTheRing(std::to_string(run.program)); }));
   CHECK(run.errors().find("done") == std::string::npos);
   kill(run.recorder, SIGCONT);
   run.program = -1;
@@ -189,4 +191,56 @@ TEST_CASE("an interrupt reaches the program once: from a terminal, or passed on"
     CHECK_MESSAGE(WEXITSTATUS(status) == 1, seen);
     CHECK(seen.find("tapeback.record/1") != std::string::npos);
   }
+}
+
+TEST_CASE("on a terminal: packets, rate, bytes, ring, losses and armed triggers while it runs, a summary at "
+          "the end") {
+  ScratchDirectory scratch;
+  writeWholeFile(scratch.file("t.trig"),
+                 "trigger t { when marker \"round\" count 2 { fire \"two\"; disarm; } }\n"
+                 "trigger never { when marker \"never\" { fire \"never\"; } }\n");
+  std::vector<std::string> command =
+      recordCommand(scratch.file("t.tape"), {"forever"}, {"--trigger", scratch.file("t.trig")});
+  command.erase(std::find(command.begin(), command.end(), "--json"));
+  std::vector<char *> arguments;
+  for (std::string &word : command)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  int terminal = -1;
+  pid_t recorder = forkpty(&terminal, nullptr, nullptr, nullptr);
+  REQUIRE(recorder >= 0);
+  if (recorder == 0) {
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  // Until a line has all of it; the first one has no rate yet.
+  std::string seen;
+  bool told = false;
+  char buffer[512];
+  for (ssize_t got; (got = read(terminal, buffer, sizeof(buffer))) > 0;) {
+    seen.append(buffer, size_t(got));
+    for (size_t at = seen.find("recording: "); at != std::string::npos && !told;
+         at = seen.find("recording: ", at + 1)) {
+      std::string line = seen.substr(at, seen.find("\x1b[K", at) - at);
+      told = true;
+      for (const char *part :
+           {" packets, ", "/s, ", " MB, ring ", " % full, none lost, ", "1 triggers armed, fired 1 times"})
+        told &= line.find(part) != std::string::npos;
+      if (told)
+        kill(recorder, SIGTERM); // Passed on to the program.
+    }
+  }
+  close(terminal);
+  int status = 0;
+  CHECK(waitpid(recorder, &status, 0) == recorder);
+  CHECK_MESSAGE(told, seen);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  // The line is wiped, and the summary stands alone.
+  size_t summary = seen.rfind("t.tape: ");
+  REQUIRE_MESSAGE(summary != std::string::npos, seen);
+  CHECK(seen.find("recording: ", summary) == std::string::npos);
+  for (std::string part :
+       {" packets in ", " windows, ", " memory contents, ", " bytes", "the run failed: ", "signal 15"})
+    CHECK_MESSAGE(seen.find(part, summary) != std::string::npos, part);
 }

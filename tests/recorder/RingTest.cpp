@@ -1,4 +1,5 @@
 // The ring: what goes in comes out, whatever the sizes, and neither end waits for a dead one.
+#include "tests/recorder/FutexWait.h"
 #include "tests/recorder/RingPair.h"
 #include "tests/support/RunProgram.h"
 #include <atomic>
@@ -424,13 +425,16 @@ TEST_CASE("a producer that waits notices that the collector was killed; what it 
   REQUIRE(producer->attach(path.c_str()) == Producer::Attach::Attached);
   std::atomic<uint64_t> sent{0};
   std::atomic<bool> stopped{false};
+  std::atomic<int> senderId{0};
   std::thread sender([&] {
+    senderId = gettid();
     std::vector<uint8_t> payload(1000);
     while (producer->append(eventRecord(sent), payload.data(), payload.size()))
       ++sent;
     stopped = true;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300)); // It waits for space all the while.
+  while (!senderId || (!stopped && !waitsInTheRing("self/task/" + std::to_string(senderId))))
+    std::this_thread::yield();
   CHECK(!stopped);
   kill(collector, SIGKILL);
   waitpid(collector, nullptr, 0);
