@@ -139,8 +139,10 @@ Session &session() {
   return theSession;
 }
 
+/// While there are other threads they may be in calls, and go on until the process is gone: what they do is
+/// recorded to the last, and the place is given up by the process's end.
 [[gnu::destructor]] static void end() {
-  if (!forked())
+  if (!forked() && !manyThreads.load(std::memory_order_acquire))
     theSession.producer.detach();
 }
 
