@@ -144,22 +144,28 @@ bool Producer::drops(LaneWriter &writer, uint64_t slots) {
     Record record = {};
     record.type = RecordType::Dropped;
     record.value = writer.dropped;
-    if (putFrame(writer, record, nullptr, 0, 0))
+    if (putFrame(writer, record, 0, nullptr, 0, 0))
       writer.dropped = 0;
   }
   return false;
 }
 
 /// Returns its name; 0 if the collector is gone.
-uint64_t Producer::putFrame(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes,
-                            uint64_t total) {
-  bool extended = record.type != RecordType::Chunk &&
-                  (record.mask || record.expected || record.deadline || record.length || record.link ||
-                   record.count || total != bytes || record.type == RecordType::Complete);
+uint64_t Producer::putFrame(LaneWriter &writer, const Record &record, uint8_t addedFlags, const void *payload,
+                            uint64_t bytes, uint64_t total) {
+  bool extended =
+      record.type != RecordType::Chunk &&
+      ((record.mask | record.expected | record.deadline | record.length | record.link | record.count) != 0 ||
+       total != bytes || record.type == RecordType::Complete);
   uint64_t size = 1 + uint64_t(extended) + slotsFor(bytes), index = writer.head & writer.mask,
            toEnd = writer.mask + 1 - index;
-  if (!waitForSpace(writer, size <= toEnd ? size : toEnd + size))
-    return 0;
+  const uint64_t needed = size <= toEnd ? size : toEnd + size;
+  // What the short way of register accesses was opened up to is known to be free.
+  if (writer.head + needed > writer.limit.load(std::memory_order_relaxed)) {
+    if (!waitForSpace(writer, needed))
+      return 0;
+    openLimit(writer);
+  }
   begin(writer);
   if (size > toEnd) {
     Slot &pad = writer.slots[index];
@@ -177,20 +183,17 @@ uint64_t Producer::putFrame(LaneWriter &writer, const Record &record, const void
   slot.complete = record.type == RecordType::Issue ? 0 : time;
   slot.address = record.address;
   slot.value = record.value;
-  slot.payloadBytes = uint32_t(bytes);
-  slot.slots = uint16_t(size);
-  slot.device = record.device;
-  slot.space = record.space;
-  slot.thread = record.thread;
-  slot.type = record.type;
-  slot.kind = record.kind;
-  slot.width = record.width;
-  slot.flags = record.flags;
-  slot.completion = record.completion;
-  slot.origin = record.origin;
-  slot.hints = uint8_t((record.hints & SamePayload) | (extended ? HasExtension : 0) | writer.joined);
-  slot.reserved = 0;
-  slot.state.store(SlotState::Completed, std::memory_order_relaxed);
+  // Word by word: see Access.
+  auto put = [&slot](size_t offset, uint64_t word) {
+    memcpy(reinterpret_cast<char *>(&slot) + offset, &word, sizeof(word));
+  };
+  put(offsetof(Slot, payloadBytes), bytes | size << 32 | uint64_t(record.device) << 48);
+  put(offsetof(Slot, space), uint64_t(record.space) | uint64_t(record.thread) << 16 |
+                                 uint64_t(record.type) << 32 | uint64_t(record.kind) << 40 |
+                                 uint64_t(record.width) << 48 | uint64_t(record.flags | addedFlags) << 56);
+  const unsigned hints = (record.hints & SamePayload) | (extended ? HasExtension : 0u) | writer.joined;
+  put(offsetof(Slot, completion), uint64_t(record.completion) | uint64_t(record.origin) << 8 |
+                                      uint64_t(hints) << 16 | uint64_t(SlotState::Completed) << 32);
   slot.spare = 0;
   if (extended) {
     uint64_t link = record.type == RecordType::Complete ? record.sequence : record.link;
@@ -221,12 +224,12 @@ uint64_t Producer::append(const Record &record, const void *payload, uint64_t by
   return name;
 }
 
-uint64_t Producer::appendTo(LaneWriter &writer, const Record &given, const void *payload, uint64_t bytes) {
-  Record record = given;
+uint64_t Producer::appendTo(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes) {
+  uint8_t addedFlags = 0;
   uint64_t most = isCaptured(record) ? limit : maxPayloadBytes(limit);
   if (bytes > most) {
     bytes = most;
-    record.flags |= Truncated;
+    addedFlags = Truncated;
   }
   bool mayDrop = record.type == RecordType::Issue || record.type == RecordType::Event;
   if (dropWhenFull && mayDrop && drops(writer, 2 + slotsFor(bytes)))
@@ -239,10 +242,10 @@ uint64_t Producer::appendTo(LaneWriter &writer, const Record &given, const void 
     chunk.thread = record.thread;
     chunk.address = total - bytes;
     chunk.value = total;
-    if (!putFrame(writer, chunk, rest, chunkBytes, total))
+    if (!putFrame(writer, chunk, 0, rest, chunkBytes, total))
       return 0;
   }
-  uint64_t name = putFrame(writer, record, rest, bytes, total);
+  uint64_t name = putFrame(writer, record, addedFlags, rest, bytes, total);
   return name && record.type == RecordType::Complete ? record.sequence : name;
 }
 

@@ -198,8 +198,9 @@ private:
   bool waitForSpace(LaneWriter &writer, uint64_t slots);
   bool collectorAlive() const;
   bool drops(LaneWriter &writer, uint64_t slots);
-  uint64_t putFrame(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes,
-                    uint64_t total);
+  /// `addedFlags` beside the record's own.
+  uint64_t putFrame(LaneWriter &writer, const Record &record, uint8_t addedFlags, const void *payload,
+                    uint64_t bytes, uint64_t total);
   uint64_t appendTo(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes);
   IssuedAccess issueElsewhere(LaneWriter *writer, const Access &access);
   void completeElsewhere(const IssuedAccess &underway, const Access &access, Completion completion,
