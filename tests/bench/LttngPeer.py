@@ -77,7 +77,11 @@ def main():
             if options.triggers:
                 print(json.dumps(triggers(bench, options.most)))
             else:
-                print(run(str(bench)).strip())
+                measured = subprocess.run([str(bench)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, check=False)
+                if measured.returncode:  # A figure that cannot be had is not one that was skipped.
+                    sys.exit(f"lttng-bench failed ({measured.returncode}): {measured.stderr.decode(errors='replace')}")
+                print(measured.stdout.decode().strip())
             run("lttng", "destroy", name, "--no-wait")
         except RuntimeError as error:
             skip(str(error).strip())
