@@ -278,6 +278,13 @@ llvm::Error Player::noteFailure(llvm::Error error, const Packet &packet, uint64_
   std::string place = "packet " + std::to_string(ordinal);
   if (failure.where.compare(0, place.size(), place) != 0)
     failure.where = failure.where.empty() ? place : place + ", " + failure.where;
+  if (failure.code == "target-hung" && isRegisterAccess(packet.kind)) {
+    const AccessRule &rule = bindings[packet.device].rule(packet.space, packet.address, packet.width);
+    if (rule.mayHang)
+      failure.hint = "the description says that " + (rule.reg ? rule.reg->name : std::string("it")) +
+                     " may hang; timeout=MS in the target's URI says how long an access is waited for" +
+                     (failure.hint.empty() ? "" : " (" + failure.hint + ")");
+  }
   // Memory that this machine is not allowed to pin, or the user not willing to give: nothing behind it could
   // be compared, and the user can mend it.
   if (packet.kind == PacketKind::MemoryMap &&

@@ -278,6 +278,29 @@ TEST_CASE("may-hang: re-issued if it came back, left out if it did not") {
   }
 }
 
+TEST_CASE("may-hang: one that hangs here is a target error that names the packet and says that it was to be "
+          "expected") {
+  for (uint64_t offset : {toy::mayHang, toy::scratch}) {
+    ToyProgram program;
+    program.open();
+    program.write(toy::scratch, 1);
+    uint64_t at = program.read(offset);
+    program.read(toy::scratch);
+    ToyOptions options;
+    options.faults.hangAt = 4; // Behind the fingerprint's three and the write.
+    Replayed hung = replay(*program.finish(), options);
+    INFO(summary(hung));
+    CHECK(hung->verdict == Verdict::Error);
+    CHECK(exitCodeFor(*hung, Expectation::Match) == 4);
+    CHECK(hung->packetsReplayed == at + 1);
+    REQUIRE(hung->targetFailure);
+    CHECK(hung->targetFailure->code == "target-hung");
+    CHECK(llvm::StringRef(hung->targetFailure->where).starts_with("packet " + std::to_string(at)));
+    bool expected = hung->targetFailure->hint.find("MAYHANG may hang; timeout=MS") != std::string::npos;
+    CHECK(expected == (offset == toy::mayHang));
+  }
+}
+
 TEST_CASE("pending: what never came back is re-issued and never counts as a match") {
   for (PacketKind kind : {PacketKind::RegisterRead, PacketKind::RegisterWrite, PacketKind::Poll}) {
     ToyProgram program;
