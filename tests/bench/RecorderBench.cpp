@@ -101,9 +101,8 @@ json::Object hotPath(const ScratchDirectory &scratch, const Options &options) {
   json::Object result;
   result["sustained_to_stamps"] = rounded((number(on, "sustained_ns") - number(on, "target_ns")) / stamps);
   result["burst_to_stamps"] = rounded((number(on, "burst_ns") - number(on, "target_ns")) / stamps);
-  result["off_call_ns"] = rounded(number(off, "sustained_ns") - number(off, "target_ns"));
-  result["off_call_to_counter"] =
-      rounded((number(off, "sustained_ns") - number(off, "target_ns")) / number(off, "counter_ns"));
+  result["off_call_ns"] = rounded(number(off, "extra_ns"));
+  result["off_call_to_counter"] = rounded(number(off, "extra_ns") / number(off, "counter_ns"));
   result["p999_to_median"] = rounded(number(on, "p999_ns") / number(on, "p50_ns"));
   result["off"] = std::move(off);
   result["on"] = std::move(on);
