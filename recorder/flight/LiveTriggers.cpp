@@ -15,6 +15,7 @@ using triggers::Output;
 
 static constexpr size_t maxEvents = 10'000, maxPending = 64;
 static constexpr uint64_t maxMarks = 100'000;
+static constexpr size_t maxEarlyMarks = 1000;
 static constexpr unsigned maxOwnMarkers = 8;
 
 /// Which packets a trigger with a `keep` wants, from the oldest that the history may still have.
@@ -147,6 +148,8 @@ const triggers::KeyFilter *LiveTriggers::filterOf(const Packet &packet) {
 
 void LiveTriggers::packet(uint64_t ordinal, const Packet &packet, const PacketExtra &extra,
                           ArrayRef<uint8_t> payload) {
+  if (!early.empty())
+    markEarly();
   lastOrdinal = ordinal;
   lastTime = packet.issueTime;
   if (packet.origin == Origin::Program)
@@ -193,6 +196,8 @@ void LiveTriggers::passed(uint64_t firstOrdinal, ArrayRef<Packet> packets) {
   if (packets.empty())
     return;
   static const PacketExtra none;
+  if (!early.empty())
+    markEarly();
   ownMarkers = 0;
   for (const std::unique_ptr<FileState> &file : files) {
     triggers::Evaluator &evaluator = file->evaluator;
@@ -239,8 +244,7 @@ void LiveTriggers::raised(StringRef event, const std::string &from, uint64_t del
         ("event " + event + " raised by " + from + ", " + Twine(delayNs) + " ns before it was seen here")
             .str();
     note(seen);
-    if (seen.packet)
-      mark(*seen.packet, seen.text);
+    mark(lastOrdinal, seen.text);
     file->evaluator.raise(event, file->outputs);
     handle(*file, lastOrdinal);
   }
@@ -281,11 +285,21 @@ size_t LiveTriggers::note(const TriggerEvent &event) {
 }
 
 void LiveTriggers::mark(uint64_t packet, const std::string &text) {
-  if (!options.marks || marks >= maxMarks || packet >= options.marks->packetCount())
+  if (!options.marks || marks >= maxMarks)
+    return;
+  // Events of other processes come before the first packet, too: they are marked there.
+  if (!options.marks->packetCount() && early.size() < maxEarlyMarks)
+    early.push_back(text);
+  if (packet >= options.marks->packetCount())
     return;
   ++marks;
   if (Error error = options.marks->trigger(packet, text))
     trouble(std::move(error));
+}
+
+void LiveTriggers::markEarly() {
+  for (const std::string &text : std::exchange(early, {}))
+    mark(0, text);
 }
 
 /// Captures are evidence: what went wrong with one is told, the recording goes on.

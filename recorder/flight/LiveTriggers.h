@@ -103,6 +103,7 @@ private:
   void snapshotSeen(uint64_t ordinal, uint64_t time);
   void trouble(llvm::Error error);
   void mark(uint64_t packet, const std::string &text);
+  void markEarly();
 
   LiveTriggerOptions options;
   std::vector<std::unique_ptr<FileState>> files;
@@ -121,6 +122,7 @@ private:
   unsigned ownMarkers = 0; ///< Of ours in a row.
   bool keepers = false, over = false;
   uint64_t lastOrdinal = 0, lastTime = 0;
+  std::vector<std::string> early; ///< Marks from before the first packet.
   std::string failure;
 };
 

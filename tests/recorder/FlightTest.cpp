@@ -822,6 +822,51 @@ TEST_CASE(
   CHECK(shorts > 200);
 }
 
+TEST_CASE("an event of another process is marked with its skew, at the first packet if there was none yet") {
+  llvm::Expected<Description> description = parseDescription(deviceYaml, "flight-device");
+  REQUIRE(bool(description));
+  triggers::CompileOptions compiling;
+  compiling.devices.push_back({"dut", &*description});
+  triggers::Compilation compiled =
+      triggers::compileTriggers("trigger t { when raised trouble { fire \"heard\"; } }", compiling);
+  REQUIRE(compiled.program);
+  ScratchDirectory scratch;
+  const std::string path = scratch.file("t.tape");
+  llvm::Expected<std::unique_ptr<TapeWriter>> writer = TapeWriter::create(path, Manifest());
+  REQUIRE(bool(writer));
+  LiveTriggerOptions options;
+  options.files.push_back({"test", &*compiled.program});
+  options.marks = writer->get();
+  LiveTriggers live(options);
+  REQUIRE(bool((*writer)->addDevice({})));
+  live.deviceOpened(0, 0);
+  live.raised("trouble", "process 1", 1234);
+  live.raised("nothing", "process 1", 99);
+  Packet packet;
+  packet.kind = PacketKind::Tick;
+  for (uint64_t i = 0; i < 3; ++i) {
+    REQUIRE_FALSE(llvm::errorToBool((*writer)->append(packet)));
+    live.packet(i, packet, {}, {});
+  }
+  live.raised("trouble", "process 2", 77);
+  live.ended();
+  CHECK_FALSE(live.failed());
+  REQUIRE(bool((*writer)->finish(Outcome())));
+  llvm::Expected<std::unique_ptr<TapeReader>> reader = TapeReader::open(path);
+  REQUIRE(bool(reader));
+  llvm::Expected<std::vector<TapeReader::TriggerRecord>> marks = (*reader)->triggers();
+  REQUIRE(bool(marks));
+  std::vector<std::pair<uint64_t, std::string>> seen;
+  for (const TapeReader::TriggerRecord &mark : *marks)
+    seen.emplace_back(mark.packet, mark.text);
+  const std::vector<std::pair<uint64_t, std::string>> wanted = {
+      {0, "event trouble raised by process 1, 1234 ns before it was seen here"},
+      {0, "t: heard"},
+      {2, "event trouble raised by process 2, 77 ns before it was seen here"},
+      {2, "t: heard"}};
+  CHECK(seen == wanted);
+}
+
 TEST_CASE("memory is bounded, and a capture that memory ends says so") {
   FlightOptions keeping;
   keeping.history = {CaptureUnit::Packets, ~uint64_t(0) >> 1};
