@@ -76,10 +76,10 @@ std::string amountText(const CaptureAmount &amount);
 llvm::Expected<CaptureExtent> resolveCapture(CaptureHistory &history, uint64_t point, uint64_t time,
                                              CaptureAmount pre, CaptureAmount post);
 
-/// "asked for 200 packets before and 50 packets behind, has 180 and 50 packets: the history was shorter".
 /// For the mark at a capture's trigger point: " (SHORT: 3 packets before instead of 100 packets)"; empty if
 /// it has what was asked for.
 std::string shortText(const CaptureExtent &extent, const CaptureAmount &pre, const CaptureAmount &post);
+/// "asked for 200 packets before and 50 packets behind, has 180 and 50 packets: the history was shorter".
 std::string extentText(const CaptureExtent &extent, const CaptureAmount &pre, const CaptureAmount &post);
 
 } // namespace tapeback::triggers

@@ -60,6 +60,19 @@ public:
     std::atomic_signal_fence(std::memory_order_seq_cst);
     return !manyThreads.load(std::memory_order_relaxed);
   }
+  /// Lets one of those who wait for the lock have it, and takes it back: to unlock and lock again would win
+  /// the race for ever, and what a polling thread waits for may be another's doing.
+  void pass() {
+    if (!waiting.load(std::memory_order_relaxed))
+      return;
+    uint32_t turn = turns.load(std::memory_order_relaxed);
+    passing.fetch_add(1, std::memory_order_relaxed); // Seen by who gets the lock after this.
+    unlock();
+    // Bounded: who waits may be stopped in a debugger.
+    ring::futexWait(turns, turn, 10);
+    lock();
+    passing.fetch_sub(1, std::memory_order_relaxed);
+  }
   void unlock() {
     if (hotThread.sole && inside.load(std::memory_order_relaxed)) [[likely]]
       leave();
@@ -71,14 +84,29 @@ private:
   [[gnu::cold, gnu::noinline]] void lockMutex() {
     if (!hotThread.number)
       registerThread();
-    pthread_mutex_lock(&mutex);
+    if (pthread_mutex_trylock(&mutex)) {
+      waiting.fetch_add(1, std::memory_order_relaxed);
+      pthread_mutex_lock(&mutex);
+      waiting.fetch_sub(1, std::memory_order_relaxed);
+    }
     // Once in a process, when its second thread comes: the first one need not look at each call whether
     // somebody waits. Nobody wakes us, so look often.
-    while (inside.load(std::memory_order_acquire))
-      ring::futexWait(inside, 1, 1);
+    if (inside.load(std::memory_order_acquire)) [[unlikely]] {
+      waiting.fetch_add(1, std::memory_order_relaxed);
+      while (inside.load(std::memory_order_acquire))
+        ring::futexWait(inside, 1, 1);
+      waiting.fetch_sub(1, std::memory_order_relaxed);
+    }
+    if (passing.load(std::memory_order_relaxed)) {
+      turns.fetch_add(1, std::memory_order_relaxed);
+      ring::futexWakeAll(turns);
+    }
   }
 
   std::atomic<uint32_t> inside{0};
+  std::atomic<uint32_t> waiting{0}; ///< Threads that found the lock taken.
+  std::atomic<uint32_t> passing{0}; ///< Threads that have let it go for one of those.
+  std::atomic<uint32_t> turns{0};   ///< How often the mutex was had while somebody was passing it on.
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 };
 

@@ -209,8 +209,7 @@ int tb_wait_mem(tb_device *device, uint64_t iova, unsigned width, uint64_t mask,
     if (status == TAPEBACK_BACKEND_OK && !holds && !over) {
       status = session().backend->advance(device->target, pace.step(), &failure);
       if (status == TAPEBACK_BACKEND_OK) {
-        device->lock.unlock();
-        device->lock.lock();
+        device->lock.pass();
         code = usable(device);
         if (code == TB_OK)
           code = checkRange(device, "tb_wait_mem", iova, width); // It may have been freed meanwhile.
@@ -344,8 +343,7 @@ int tb_wait_irq(tb_device *device, uint32_t vector, uint64_t deadline, uint64_t 
       code = pending ? TB_OK : fail(TB_E_TIMEOUT, "tb_wait_irq: no interrupt on vector %u", vector);
       break;
     }
-    device->lock.unlock();
-    device->lock.lock();
+    device->lock.pass();
     code = usable(device);
     if (code != TB_OK) {
       operation.complete(Completion::Failed);

@@ -314,8 +314,7 @@ int tb_poll(tb_device *device, const char *spaceName, uint64_t offset, unsigned 
       status = backend->advance(device->target, pace.step(), &failure);
       if (status == TAPEBACK_BACKEND_OK) {
         // Others may use the device between two looks: what we wait for may be their doing.
-        device->lock.unlock();
-        device->lock.lock();
+        device->lock.pass();
         code = usable(device);
         if (code == TB_OK)
           continue;
