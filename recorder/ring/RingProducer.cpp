@@ -191,7 +191,8 @@ uint64_t Producer::putFrame(LaneWriter &writer, const Record &record, uint8_t ad
   put(offsetof(Slot, space), uint64_t(record.space) | uint64_t(record.thread) << 16 |
                                  uint64_t(record.type) << 32 | uint64_t(record.kind) << 40 |
                                  uint64_t(record.width) << 48 | uint64_t(record.flags | addedFlags) << 56);
-  const unsigned hints = (record.hints & SamePayload) | (extended ? unsigned(HasExtension) : 0u) | writer.joined;
+  const unsigned hints =
+      (record.hints & SamePayload) | (extended ? unsigned(HasExtension) : 0u) | writer.joined;
   put(offsetof(Slot, completion), uint64_t(record.completion) | uint64_t(record.origin) << 8 |
                                       uint64_t(hints) << 16 | uint64_t(SlotState::Completed) << 32);
   slot.spare = 0;
