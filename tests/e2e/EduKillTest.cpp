@@ -50,6 +50,13 @@ pid_t pidIn(const std::string &file) {
   return in && !in.eof() ? pid : 0; // The line is complete once its newline can be read too.
 }
 
+/// The process that the file names now. (0 would be this test's own group.)
+void killProcessIn(const std::string &file) {
+  pid_t pid = 0;
+  REQUIRE(eventually([&] { return (pid = pidIn(file)) > 1; }));
+  ::kill(pid, SIGKILL);
+}
+
 /// Runs edu-exercise under `record`; its process id is in `pidFile` before it opens the device.
 std::future<RunResult> recordInBackground(const std::string &target, const std::string &tape,
                                           const std::string &pidFile, uint64_t operations) {
@@ -110,7 +117,7 @@ TEST_CASE("the recorded program killed at 50 random moments leaves a tape that v
     std::future<RunResult> recording = recordInBackground("model:edu", tape, pidFile, 20'000);
     REQUIRE(eventually([&] { return pidIn(pidFile) != 0; }));
     std::this_thread::sleep_for(milliseconds(random() % 400)); // The random moment itself.
-    ::kill(pidIn(pidFile), SIGKILL);
+    killProcessIn(pidFile);
     RunResult result = recording.get();
     REQUIRE_MESSAGE((result.exited(0) || result.exited(5)), result);
     llvm::Expected<llvm::json::Value> json = parseJson(result.out, "record");
@@ -142,6 +149,7 @@ TEST_CASE("the recorder killed leaves a partial tape that recovers and replays")
     REQUIRE(std::sscanf(line.c_str() + line.rfind(')'), ") %*c %d", &recorder) == 1);
     REQUIRE(eventually([&] { return std::filesystem::exists(tape + ".partial"); }));
     std::this_thread::sleep_for(milliseconds(1100 + random() % 500)); // Past the first periodic flush.
+    REQUIRE((recorder > 1 && program > 1));
     ::kill(recorder, SIGKILL);
     ::kill(program, SIGKILL);
     recording.get();
@@ -159,9 +167,11 @@ TEST_CASE("QEMU killed in the middle of a replay: exit 4 in bounded time, with t
   RunResult made = runTapeback(
       {"record", "--target", "model:edu", "-o", tape, "--", buildProgram("edu-exercise"), "--ops", "40000"});
   REQUIRE_MESSAGE(made.exited(0), made);
-  // A qemu of our own name, so that the test kills this one and no other.
+  // A qemu of our own name, so that the test kills this one and no other. A reset starts it anew: the file is
+  // there with a number in it at any time.
   std::string pidFile = scratch.file("qemu-pid"), wrapper = scratch.file("qemu-wrapper");
-  writeWholeFile(wrapper, "#!/bin/sh\necho $$ > '" + pidFile + "'\nexec qemu-system-x86_64 \"$@\"\n");
+  writeWholeFile(wrapper, "#!/bin/sh\necho $$ > '" + pidFile + ".new' && mv '" + pidFile + ".new' '" +
+                              pidFile + "'\nexec qemu-system-x86_64 \"$@\"\n");
   std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
   unsigned intoTheReplay = 0;
   // On a busy machine the first ones meet QEMU while it starts.
@@ -173,7 +183,7 @@ TEST_CASE("QEMU killed in the middle of a replay: exit 4 in bounded time, with t
     });
     REQUIRE(eventually([&] { return pidIn(pidFile) != 0; }));
     std::this_thread::sleep_for(milliseconds(300 + wait)); // Into the replay.
-    ::kill(pidIn(pidFile), SIGKILL);
+    killProcessIn(pidFile);
     RunResult result = replay.get();
     CHECK_MESSAGE(result.exited(4), result); // In time: it would be killed after two minutes.
     llvm::Expected<llvm::json::Value> json = parseJson(result.out, "replay", {64u << 20, 64});

@@ -206,8 +206,9 @@ std::string randomProgram(uint64_t seed, unsigned devices = 1) {
               "} }\n";
       break;
     case 4:
-      text += head + "when changed(OTHER) && OTHER > " + number(15) + " && previous(OTHER) < " + number(15) +
-              " count 7 { fire \"other\", OTHER, previous(OTHER); " + capture() + "} }\n";
+      text += head + "when changed(OTHER) && OTHER > " + number(15) + " && previous(OTHER) < " +
+              std::to_string(1 + random() % 15) + " count 7 { fire \"other\", OTHER, previous(OTHER); " +
+              capture() + "} }\n";
       break;
     case 5:
       text += head + "counter n; timer t; state a { when write OTHER && value == " + number(16) +

@@ -106,7 +106,7 @@ TEST_CASE("GEMM with leading dimensions of zero uses one row again and again") {
 }
 
 TEST_CASE("the largest GEMM there is ends in bounded real time") {
-  Minnow minnow = Minnow::ready();
+  Minnow minnow = Minnow::ready(16, "model:minnow?timeout=120000"); // Sanitizers on a busy machine.
   minnow.fill(0, std::vector<int8_t>(1024, 127));
   minnow.submit(0, {gemm(0, 0, 4096, 1024, 1024, 1024, 0, 0, 0)});
   CHECK(must(minnow.target->waitInterrupt(0, 1000000000)).fired == false);
