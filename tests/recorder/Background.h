@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <pty.h>
 #include <sstream>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -44,6 +45,21 @@ private:
   std::string folder;
 };
 inline const OwnRings ownRings;
+
+/// Starts a recorder as the leader of a session with a terminal of its own, whose other end is `terminal`.
+inline pid_t startOnTerminal(std::vector<std::string> command, int &terminal) {
+  std::vector<char *> arguments;
+  for (std::string &word : command)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t recorder = forkpty(&terminal, nullptr, nullptr, nullptr);
+  REQUIRE(recorder >= 0);
+  if (recorder == 0) {
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  return recorder;
+}
 
 /// A recorder started in the background. Whatever it leaves behind becomes our child, and is waited for and
 /// counted.

@@ -686,15 +686,21 @@ namespace {
 struct PlainStream {
   std::vector<uint64_t> times, bytes, windows; ///< Windows: the number of each packet's.
 
+  /// From `first` to `last` is more than that; `used` are the bytes of it.
+  bool exceeds(CaptureAmount amount, uint64_t first, uint64_t last, uint64_t used) const {
+    switch (amount.unit) {
+    case CaptureUnit::Packets: return last - first > amount.amount;
+    case CaptureUnit::Windows: return windows[last] - windows[first] > amount.amount;
+    case CaptureUnit::Bytes: return used > amount.amount;
+    default: return times[last] - times[first] > amount.amount;
+    }
+  }
   /// The first packet of `pre`, straight from the manual: one after the other, as long as all of it holds.
   uint64_t firstOf(uint64_t point, CaptureAmount pre) const {
     uint64_t used = 0, first = point;
     for (uint64_t at = point; at-- > 0; first = at) {
       used += bytes[at];
-      if (pre.unit == CaptureUnit::Packets   ? point - at > pre.amount
-          : pre.unit == CaptureUnit::Windows ? windows[point] - windows[at] > pre.amount
-          : pre.unit == CaptureUnit::Bytes   ? used > pre.amount
-                                             : times[point] - times[at] > pre.amount)
+      if (exceeds(pre, at, point, used))
         break;
     }
     return first;
@@ -703,10 +709,7 @@ struct PlainStream {
     uint64_t used = 0, last = point;
     for (uint64_t at = point + 1; at < times.size(); last = at++) {
       used += bytes[at];
-      if (post.unit == CaptureUnit::Packets   ? at - point > post.amount
-          : post.unit == CaptureUnit::Windows ? windows[at] - windows[point] > post.amount
-          : post.unit == CaptureUnit::Bytes   ? used > post.amount
-                                              : times[at] - times[point] > post.amount)
+      if (exceeds(post, point, at, used))
         break;
     }
     return last;

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <pty.h>
 #include <random>
 #include <sstream>
 #include <sys/prctl.h>
@@ -164,17 +163,8 @@ TEST_CASE("an interrupt reaches the program once: from a terminal, or passed on"
     ScratchDirectory scratch;
     std::vector<std::string> command =
         recordCommand(scratch.file("t.tape"), {"count-interrupts"}, {"--propagate-exit"});
-    std::vector<char *> arguments;
-    for (std::string &word : command)
-      arguments.push_back(word.data());
-    arguments.push_back(nullptr);
     int terminal = -1;
-    pid_t recorder = forkpty(&terminal, nullptr, nullptr, nullptr);
-    REQUIRE(recorder >= 0);
-    if (recorder == 0) {
-      execv(arguments[0], arguments.data());
-      _exit(127);
-    }
+    pid_t recorder = startOnTerminal(command, terminal);
     std::string seen;
     bool typed = false;
     char buffer[512];
@@ -202,17 +192,8 @@ TEST_CASE("on a terminal: packets, rate, bytes, ring, losses and armed triggers 
   std::vector<std::string> command =
       recordCommand(scratch.file("t.tape"), {"forever"}, {"--trigger", scratch.file("t.trig")});
   command.erase(std::find(command.begin(), command.end(), "--json"));
-  std::vector<char *> arguments;
-  for (std::string &word : command)
-    arguments.push_back(word.data());
-  arguments.push_back(nullptr);
   int terminal = -1;
-  pid_t recorder = forkpty(&terminal, nullptr, nullptr, nullptr);
-  REQUIRE(recorder >= 0);
-  if (recorder == 0) {
-    execv(arguments[0], arguments.data());
-    _exit(127);
-  }
+  pid_t recorder = startOnTerminal(command, terminal);
   // Until a line has all of it; the first one has no rate yet.
   std::string seen;
   bool told = false;

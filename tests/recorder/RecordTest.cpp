@@ -1,7 +1,6 @@
 // Recordings from end to end: programs run under `tapeback record`, and their tapes read back.
-#include "tests/recorder/Recording.h"
+#include "tests/recorder/Background.h"
 #include <csignal>
-#include <pty.h>
 #include <set>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -567,17 +566,8 @@ TEST_CASE("a terminal that goes ends the program, and the tape is closed") {
                                    "sh",
                                    "-c",
                                    "echo > " + runs + "; exec sleep 60"};
-  std::vector<char *> arguments;
-  for (std::string &word : command)
-    arguments.push_back(word.data());
-  arguments.push_back(nullptr);
   int terminal = -1;
-  pid_t recorder = forkpty(&terminal, nullptr, nullptr, nullptr); // Makes it the leader of a session.
-  REQUIRE(recorder >= 0);
-  if (recorder == 0) {
-    execv(arguments[0], arguments.data());
-    _exit(127);
-  }
+  pid_t recorder = startOnTerminal(command, terminal);
   auto eventually = [](auto holds) {
     for (int i = 0; i < 6000; ++i) {
       if (holds())

@@ -170,12 +170,10 @@ TEST_CASE("forbidden: part writes and writes that reach into the register are re
   }
 }
 
-TEST_CASE("forbidden: the player refuses by itself what nobody looked for") {
-  ToyProgram program;
-  program.open();
-  program.write(toy::fuse, 1);
-  std::unique_ptr<MemoryTape> tape = program.finish();
-  auto source = llvm::cantFail(TapeSource::create(tape->copy()));
+/// The forbidden write is refused by a player that nobody has looked ahead for; what its target has seen by
+/// then.
+static ScriptedTarget playerRefuses(const MemoryTape &tape) {
+  auto source = llvm::cantFail(TapeSource::create(tape.copy()));
   ScriptedTarget target;
   Target *pointer = &target;
   auto player = llvm::cantFail(Player::create(*source, pointer, {}));
@@ -185,7 +183,15 @@ TEST_CASE("forbidden: the player refuses by itself what nobody looked for") {
   llvm::Expected<size_t> issued = player->issue(batch, 0, batch.packets.size(), log);
   REQUIRE(!issued);
   CHECK(toFailure(issued.takeError()).code == "forbidden-write");
-  CHECK(target.writesTo[toy::fuse] == 0);
+  return target;
+}
+
+TEST_CASE("forbidden: the player refuses by itself what nobody looked for") {
+  ToyProgram program;
+  program.open();
+  program.write(toy::fuse, 1);
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  CHECK(playerRefuses(*tape).writesTo[toy::fuse] == 0);
 }
 
 TEST_CASE("forbidden: ranges, whatever lies in them, unless the range or the register is named") {
@@ -234,18 +240,7 @@ TEST_CASE("forbidden: ranges, whatever lies in them, unless the range or the reg
     bool isRegister = c.offset == toy::cookieBack || c.offset == toy::fuse;
     options.player.binding.allowRegisters = {c.offset == toy::fuse ? "FUSE" : "COOKIE_BACK"};
     CHECK(bool(replay(*tape, {}, options).report) == isRegister);
-    // A player that nobody has looked ahead for.
-    auto source = llvm::cantFail(TapeSource::create(tape->copy()));
-    ScriptedTarget target;
-    Target *pointer = &target;
-    auto player = llvm::cantFail(Player::create(*source, pointer, {}));
-    PacketBatch batch;
-    llvm::cantFail(source->reader().readBlockFrom(0, batch));
-    ObservationLog log;
-    llvm::Expected<size_t> issued = player->issue(batch, 0, batch.packets.size(), log);
-    REQUIRE(!issued);
-    CHECK(toFailure(issued.takeError()).code == "forbidden-write");
-    CHECK(target.writes == 0);
+    CHECK(playerRefuses(*tape).writes == 0);
   }
 }
 
