@@ -62,7 +62,8 @@ public:
   virtual llvm::Error peek(llvm::StringRef window, uint64_t offset, llvm::MutableArrayRef<uint8_t> out);
 
   /// Snapshots are numbers, valid until released or the target is destroyed; at most
-  /// capabilities().maxSnapshots.
+  /// capabilities().maxSnapshots. They hold everything: the device, mapped memory and its mappings (a restore
+  /// brings them back at the same host pointers), and interrupts that were not waited for.
   virtual llvm::Expected<uint64_t> snapshot();
   virtual llvm::Error restore(uint64_t snapshot);
   virtual llvm::Error releaseSnapshot(uint64_t snapshot);

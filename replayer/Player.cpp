@@ -68,9 +68,19 @@ Player::Player(TapeSource &source, const PlayerOptions &options)
     pacer.emplace(options.pacing);
   for (const TapeClock &clock : source.reader().clocks())
     clockNames.push_back(clock.name);
-  operations.reserve(this->options.maxBatch);
-  queued.reserve(this->options.maxBatch);
+  reserve();
+}
+
+void Player::reserve() {
+  operations.reserve(options.maxBatch);
+  queued.reserve(options.maxBatch);
   arena.reserve(arenaBytes);
+}
+
+std::unique_ptr<Player> Player::copy() const {
+  std::unique_ptr<Player> other(new Player(*this));
+  other->reserve(); // A copied vector has no room left, and what is queued points into the arena.
+  return other;
 }
 
 llvm::Expected<std::unique_ptr<Player>> Player::create(TapeSource &source, llvm::ArrayRef<Target *> targets,

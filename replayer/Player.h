@@ -45,6 +45,10 @@ public:
   static llvm::Expected<std::unique_ptr<Player>> create(TapeSource &source, llvm::ArrayRef<Target *> targets,
                                                         const PlayerOptions &options);
 
+  /// All it knows now, of the same targets. Not within issue(), and not if it is paced on the host's clock:
+  /// what that says is not restored.
+  std::unique_ptr<Player> copy() const;
+
   /// Brings the targets to where the tape begins: reset as recorded, fingerprint, keyframe restored. A target
   /// that fails here fails the replay.
   llvm::Error prepare(const StartState &start);
@@ -82,6 +86,8 @@ public:
 
 private:
   Player(TapeSource &source, const PlayerOptions &options);
+  Player(const Player &) = default;
+  void reserve();
 
   // Batches.
   bool canBatch(const Packet &packet, const PacketExtra &extra, const AccessRule *rule) const;

@@ -3,6 +3,7 @@
 #include "replayer/History.h"
 #include "replayer/Rows.h"
 #include "replayer/WindowDigest.h"
+#include "replayer/repeat/Checkpoint.h"
 #include "triggers/OracleSignature.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
@@ -21,19 +22,31 @@ const char *verdictName(Verdict verdict) {
   return "error";
 }
 
-namespace {
+const char *replayStartName(ReplayStart start) {
+  constexpr const char *names[replayStartCount] = {"reset", "keyframe", "prefix", "snapshot"};
+  return unsigned(start) < replayStartCount ? names[unsigned(start)] : names[0];
+}
 
 /// One pass over one tape.
 class ReplayRun {
 public:
   ReplayRun(TapeSource &source, const ReplayOptions &options)
-      : source(source), options(options), cursor(source.reader()), oneByOne(options.stopAtDivergence) {}
+      : source(source), options(options), cursor(source.reader()) {}
 
   llvm::Expected<ReplayReport> run(llvm::ArrayRef<Target *> targets);
+  /// As far as `there` had got at the checkpoint; the rest is the same again.
+  static llvm::Expected<ReplayReport> from(Checkpoint &checkpoint, const ReplayOptions &options);
 
 private:
+  ReplayRun(const ReplayRun &) = default;
+  std::shared_ptr<ReplayRun> copy() const;
+  bool wantsOneByOne() const;
+  llvm::Error takeStart();
+  void takeCheckpoint();
+  void noteRestoreFailed(llvm::Error error);
+  llvm::Expected<ReplayReport> finish(uint64_t begin);
   llvm::Error openTrace();
-  llvm::Error play();
+  llvm::Error play(uint64_t begin);
   llvm::Expected<bool> mayGoOn(const PacketBatch &batch, size_t index);
   llvm::Error grade(const PacketBatch &batch, size_t index, const Observation &actual);
   llvm::Error compare(const Packet &packet, const PacketExtra &extra, const Observation &expected,
@@ -54,9 +67,10 @@ private:
   void decideReproduced(const Signature &recorded);
 
   TapeSource &source;
-  const ReplayOptions &options;
+  ReplayOptions options;
   WindowCursor cursor;
-  std::unique_ptr<Player> player;
+  StartState start;
+  std::shared_ptr<Player> player; ///< Of this run alone: who copies a run copies it, too.
   ObservationLog log;
   ReplayReport report;
   std::optional<RangeTrace> trace;
@@ -65,7 +79,8 @@ private:
 
   static constexpr size_t mostAtOnce = 256; ///< What came of them stays in the nearest cache.
   bool unpinned = false;
-  bool oneByOne; ///< Each packet is graded before the next is issued.
+  bool oneByOne = false; ///< Each packet is graded before the next is issued.
+  bool restoreFailed = false;
   bool answers = true;
   bool inWindow = false, windowDiverged = false;
   uint64_t presentWindow = 0;
@@ -88,6 +103,8 @@ private:
   std::optional<FailureEvent> firstFailure, firstTargetFailure;
   bool failureUnknown = false; ///< A check that failed in the recording could not be redone.
 };
+
+namespace {
 
 bool isProgramOperation(const Packet &packet) {
   if (packet.origin == Origin::Recorder)
@@ -139,17 +156,26 @@ llvm::Error explainStart(llvm::Error error, llvm::ArrayRef<std::vector<IdentityD
   return llvm::make_error<Failure>(std::move(failure));
 }
 
+} // namespace
+
+bool ReplayRun::wantsOneByOne() const {
+  return options.stopAtDivergence ||
+         llvm::any_of(options.observers, [](const ReplayObserver *observer) { return observer->oneByOne(); });
+}
+
 llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
   if (llvm::Error error = refuseForbiddenWrites(source, options))
     return error;
-  llvm::Expected<StartState> start = findStartState(source, options.fromReset);
-  if (!start)
-    return start.takeError();
+  llvm::Expected<StartState> found = findStartState(source, options.fromReset);
+  if (!found)
+    return found.takeError();
+  start = std::move(*found);
+  if (llvm::Error error = takeStart())
+    return error;
   PlayerOptions playerOptions = options.player;
   playerOptions.pauseAtContent = true;
   playerOptions.endPacket = options.endPacket;
-  for (const ReplayObserver *observer : options.observers)
-    oneByOne |= observer->oneByOne();
+  oneByOne = wantsOneByOne();
   if (oneByOne)
     playerOptions.maxBatch = 1;
   llvm::Expected<std::unique_ptr<Player>> created = Player::create(source, targets, playerOptions);
@@ -161,14 +187,18 @@ llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
     report.identity.push_back(player->binding(uint16_t(i)).identityDifferences());
   if (llvm::Error error = openTrace())
     return error;
-  if (llvm::Error error = explainStart(player->prepare(*start), report.identity))
+  if (llvm::Error error = explainStart(player->prepare(start), report.identity))
     return error;
   gap = false;
-  lost = report.stateUnknown = start->stateUnknown;
+  lost = report.stateUnknown = start.stateUnknown;
+  return finish(0);
+}
+
+llvm::Expected<ReplayReport> ReplayRun::finish(uint64_t begin) {
   for (ReplayObserver *observer : options.observers)
-    if (llvm::Error error = observer->started(*player, *start))
+    if (llvm::Error error = observer->started(*player, start))
       return error;
-  llvm::Error played = play();
+  llvm::Error played = play(begin);
   if (trace) {
     played = llvm::joinErrors(std::move(played), trace->finish());
     report.traced = trace->written();
@@ -183,6 +213,66 @@ llvm::Expected<ReplayReport> ReplayRun::run(llvm::ArrayRef<Target *> targets) {
   return std::move(report);
 }
 
+llvm::Error ReplayRun::takeStart() {
+  if (!start.keyframes.empty())
+    report.start = ReplayStart::Keyframe;
+  if (!source.reader().summary().packets)
+    return llvm::Error::success();
+  Packet first;
+  PacketExtra extra;
+  if (llvm::Error error = source.packetAt(0, first, extra))
+    return error;
+  if (first.flags & Prefix)
+    report.start = ReplayStart::Prefix;
+  return llvm::Error::success();
+}
+
+//===- Checkpoints
+//-------------------------------------------------------------------------------------------===//
+
+std::shared_ptr<ReplayRun> ReplayRun::copy() const {
+  std::shared_ptr<ReplayRun> other(new ReplayRun(*this));
+  other->player = player->copy();
+  return other;
+}
+
+void ReplayRun::noteRestoreFailed(llvm::Error error) {
+  restoreFailed = true;
+  report.targetFailure = toFailure(std::move(error));
+  report.stopped = "the target could not be put back to its snapshot";
+}
+
+void ReplayRun::takeCheckpoint() {
+  std::shared_ptr<ReplayRun> there = copy();
+  there->options.checkpoint = nullptr;
+  Checkpoint &checkpoint = *options.checkpoint;
+  options.checkpoint = nullptr;
+  if (llvm::Error error = checkpoint.take(there, there->player))
+    noteRestoreFailed(std::move(error));
+}
+
+llvm::Expected<ReplayReport> ReplayRun::from(Checkpoint &checkpoint, const ReplayOptions &options) {
+  std::shared_ptr<ReplayRun> run = checkpoint.at().copy();
+  run->options = options;
+  run->options.checkpoint = nullptr;
+  run->report.start = ReplayStart::Snapshot;
+  if (run->wantsOneByOne() != run->oneByOne)
+    return failUsage("bad-observer", "a replay that goes on one by one must have begun so");
+  if (llvm::Error error = checkpoint.restore()) {
+    run->noteRestoreFailed(std::move(error));
+    if (llvm::Error failed = run->conclude())
+      return failed;
+    return std::move(run->report);
+  }
+  return run->finish(checkpoint.packet());
+}
+
+llvm::Expected<ReplayReport> continueReplay(Checkpoint &checkpoint, const ReplayOptions &options) {
+  if (!checkpoint.taken())
+    return failUsage("no-checkpoint", "the replay did not get to the place where it should go on");
+  return ReplayRun::from(checkpoint, options);
+}
+
 llvm::Error ReplayRun::openTrace() {
   if (!options.trace)
     return llvm::Error::success();
@@ -194,7 +284,7 @@ llvm::Error ReplayRun::openTrace() {
   return failUsage("no-traces", "this target has no waveforms", "--wave", "RTL has: rtl:NAME");
 }
 
-llvm::Error ReplayRun::play() {
+llvm::Error ReplayRun::play(uint64_t begin) {
   uint64_t end = std::min(source.reader().summary().packets, options.endPacket.value_or(~uint64_t(0)));
   report.packets = end;
   StretchLimits limits = options.stretch;
@@ -204,7 +294,7 @@ llvm::Error ReplayRun::play() {
   if (!limits.pin && !options.lanes)
     limits.packets = std::min(limits.packets, cachedPackets);
   log.observations.reserve(mostAtOnce);
-  for (uint64_t position = 0; position < end;) {
+  for (uint64_t position = begin; position < end;) {
     if (llvm::Error error = source.readStretch(position, end, limits))
       return error;
     const PacketBatch &batch = source.stretch().batch();
@@ -218,6 +308,13 @@ llvm::Error ReplayRun::play() {
     size_t nextCluster = 0;
     for (size_t i = 0; i < limit;) {
       log.clear();
+      if (options.checkpoint && options.checkpoint->packet() == position + i) {
+        takeCheckpoint();
+        if (restoreFailed) {
+          endWindow();
+          return llvm::Error::success();
+        }
+      }
       llvm::Expected<bool> goOn = mayGoOn(batch, i);
       if (!goOn)
         return goOn.takeError();
@@ -227,6 +324,8 @@ llvm::Error ReplayRun::play() {
         return llvm::Error::success();
       }
       size_t upTo = oneByOne ? i + 1 : std::min(limit, i + mostAtOnce);
+      if (options.checkpoint && options.checkpoint->packet() > position + i)
+        upTo = size_t(std::min<uint64_t>(upTo, options.checkpoint->packet() - position));
       for (ReplayObserver *observer : options.observers)
         upTo = observer->edge(batch, i, upTo);
       if (trace) {
@@ -569,13 +668,17 @@ llvm::Error ReplayRun::conclude() {
       return error;
     report.divergences.front() = *report.firstDivergence;
   }
-  if (report.grades.of(Grade::TargetError))
+  report.targetDead = player->stopped();
+  if (report.grades.of(Grade::TargetError) || restoreFailed)
     report.verdict = Verdict::Error;
   else if (report.grades.divergences())
     report.verdict = Verdict::Divergence;
   else if (report.grades.of(Grade::NotCaptured) || report.lossesCrossed || report.stateUnknown ||
            !report.stopped.empty())
     report.verdict = Verdict::Incomplete;
+  // What was played before the place that could not be gone back to says nothing about this run.
+  if (restoreFailed)
+    return llvm::Error::success();
   return concludeSignature();
 }
 
@@ -630,8 +733,6 @@ void ReplayRun::decideReproduced(const Signature &recorded) {
   if (redoable && reached && !failureUnknown)
     report.reproduced = false;
 }
-
-} // namespace
 
 int exitCodeFor(const ReplayReport &report, Expectation expectation) {
   constexpr int asExpected = 0, notAsExpected = 1, targetFailed = 4, unknown = 5;

@@ -15,6 +15,13 @@ namespace tapeback {
 enum class Verdict : uint8_t { Match, Divergence, Incomplete, Error };
 const char *verdictName(Verdict verdict); ///< As in the contract's JSON.
 
+/// What the first packet that was issued found.
+enum class ReplayStart : uint8_t { Reset, Keyframe, Prefix, Snapshot };
+constexpr unsigned replayStartCount = 4;
+const char *replayStartName(ReplayStart start); ///< "reset", "keyframe", "prefix", "snapshot".
+
+class Checkpoint;
+
 struct ReplayOptions {
   PlayerOptions player;
   bool stopAtDivergence = false;     ///< Nothing is issued after the first packet that differs.
@@ -33,10 +40,13 @@ struct ReplayOptions {
   SignatureMatch wantedMatch = SignatureMatch::SamePlace; ///< From which level on a failure is the same.
   std::function<void(uint64_t packetsDone)> progress;
   std::vector<ReplayObserver *> observers; ///< Not owned; called in this order.
+  /// Not owned; taken when the replay gets there. Not with traces, lanes or paced packets.
+  Checkpoint *checkpoint = nullptr;
 };
 
 struct ReplayReport {
   Verdict verdict = Verdict::Match;
+  ReplayStart start = ReplayStart::Reset;
   uint64_t packets = 0;                      ///< In the range that was to be replayed.
   uint64_t packetsReplayed = 0;              ///< Reached and graded.
   uint64_t windows = 0, windowsDiverged = 0; ///< Entered; with at least one packet that differs.
@@ -45,6 +55,7 @@ struct ReplayReport {
   std::vector<Divergence> divergences;  ///< The first few, in order; the first is firstDivergence.
   std::string stopped;                  ///< Why the replay ended early; empty if it did not.
   std::optional<Failure> targetFailure; ///< The first that the tape does not expect.
+  bool targetDead = false;              ///< The target cannot go on, nor be put back to a snapshot.
 
   uint64_t lossesCrossed = 0; ///< Loss packets after which something was compared.
   bool stateUnknown = false;  ///< Played from reset although the tape begins elsewhere.

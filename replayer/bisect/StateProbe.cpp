@@ -7,10 +7,8 @@
 #include <algorithm>
 
 namespace tapeback {
-namespace {
 
-/// Registers that hold state, can be read without changing it, and are compared.
-bool isProbed(const RegisterDescription &reg) {
+bool isProbedRegister(const RegisterDescription &reg) {
   if (reg.access == RegisterAccess::WriteOnly)
     return false;
   switch (reg.policy) {
@@ -41,6 +39,8 @@ bool isProbed(const RegisterDescription &reg) {
   }
   return false;
 }
+
+namespace {
 
 /// Reads a window by its read-back activity and puts the registers back that this took, as they read before.
 llvm::Error readBack(DeviceBinding &binding, const InternalWindow &window, llvm::MutableArrayRef<uint8_t> out,
@@ -252,7 +252,7 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(cons
   DeviceBinding &good = run.good.player->binding(device), &bad = run.bad.player->binding(device);
   for (const RegisterDescription &reg : description->registers) {
     unsigned index = description->indexOf(reg);
-    if (!isProbed(reg) || !good.target().findSpace(reg.space) || !bad.target().findSpace(reg.space) ||
+    if (!isProbedRegister(reg) || !good.target().findSpace(reg.space) || !bad.target().findSpace(reg.space) ||
         differentFromStart.count({device, index}))
       continue;
     uint64_t mask =

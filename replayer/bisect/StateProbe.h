@@ -9,6 +9,9 @@
 
 namespace tapeback {
 
+/// Registers that hold state, can be read without changing it, and are compared.
+bool isProbedRegister(const RegisterDescription &reg);
+
 /// Where the state of two devices differs.
 struct StateDifference {
   enum class Kind : uint8_t { Window, Memory, Register, Counter } kind = Kind::Window;

@@ -44,6 +44,7 @@ static const FingerprintDifference *leftBehind(const ReplayReport &report,
 RepeatedRun classifyRun(const ReplayReport &report, bool tapeFails, const std::set<std::string> &identities) {
   RepeatedRun run;
   run.verdict = report.verdict;
+  run.start = report.start;
   run.first = report.firstDivergence;
   run.signature = report.signature;
   auto as = [&](RunOutcome outcome, std::string reason = {}) {

@@ -30,7 +30,8 @@ struct RepeatedRun {
   Verdict verdict = Verdict::Error;
   std::optional<Divergence> first;
   std::optional<Signature> signature;
-  uint64_t hostTime = 0; ///< Nanoseconds.
+  std::optional<ReplayStart> start; ///< Nothing: it did not get so far as to begin.
+  uint64_t hostTime = 0;            ///< Nanoseconds.
 };
 
 /// What a run says about the failure. `tapeFails`: the tape records one that a replay can show again. A run

@@ -145,6 +145,37 @@ TEST_CASE("replay --range: a part of the tape, and its numbers are the whole tap
   CHECK_MESSAGE(none.exited(2), none);
 }
 
+TEST_CASE("replay --range --repeat: the way is played once, and every run says how it began") {
+  JsonResult whole = runJson({"replay", eduTape, "--target", badEdu});
+  REQUIRE(whole.at("first_divergence"));
+  int64_t packet = inside(whole, "first_divergence", "packet"),
+          window = inside(whole, "first_divergence", "window");
+  std::string range = "w" + std::to_string(window - 1) + "..w" + std::to_string(window);
+  // The fault acts behind the snapshot, in every run; with another target each run there is no snapshot.
+  for (const auto &[target, snapshots] :
+       {std::pair(badEdu, 2), std::pair(badEdu + "&timeout=6000{run}", 0)}) {
+    JsonResult result = runJson({"replay", eduTape, "--target", target, "--range", range, "--repeat", "3"});
+    CHECK_MESSAGE(result.run.exited(1), result.run);
+    const json::Object *repeat = result.at("repeat");
+    REQUIRE(repeat);
+    CHECK(repeat->getString("order") == "ooo");
+    REQUIRE(repeat->getArray("histogram")->size() == 1);
+    const json::Object *place = (*repeat->getArray("histogram"))[0].getAsObject();
+    CHECK(place->getInteger("packet") == packet);
+    CHECK(place->getInteger("count") == 3);
+    CHECK(repeat->getObject("starts")->getInteger("snapshot") == snapshots);
+    CHECK(repeat->getObject("snapshot")->getBoolean("verified") == (snapshots > 0));
+    CHECK(repeat->getObject("snapshot")->getString("why_not").has_value() == (snapshots == 0));
+    const json::Object *last = repeat->getArray("list")->back().getAsObject();
+    CHECK((last->getString("start") == "snapshot") == (snapshots > 0));
+  }
+  RunResult text = runTapeback({"replay", minnowTape, "--target", "model:minnow", "--range", "w10..w12",
+                                "--repeat", "3", "--relocate", "reverse"});
+  CHECK_MESSAGE(text.exited(0), text);
+  CHECK_MESSAGE(StringRef(text.out).contains("snapshot 2\n"), text);
+  CHECK_MESSAGE(StringRef(text.out).contains("showed the same state"), text);
+}
+
 TEST_CASE("replay --lab: commands run only if allowed, and a replay follows only if they succeed") {
   ScratchDirectory scratch;
   std::string lab = scratch.file("lab.yaml"), log = scratch.file("log");

@@ -92,6 +92,7 @@ void writeJson(Report &report, const ReplayReport &result, const ReplayArguments
   });
   writeFingerprint(os, result.fingerprint, result.fingerprintsCompared);
   writeConduct(os, result);
+  os.attribute("start", replayStartName(result.start));
   writePart(os, part);
   writeSession(os, session, result);
   os.attributeObject("digest", [&] {
@@ -279,7 +280,7 @@ int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &opti
     session.shadows = *second;
   }
   if (wanted.repeat > 1)
-    return replayRepeatedly(report, session, options, arguments.expectation, wanted.repeat);
+    return replayRepeatedly(report, session, options, arguments.expectation, wanted.repeat, ofPart);
   Progress progress("replaying", options.endPacket.value_or(reader.summary().packets));
   if (!wanted.prompt && !arguments.ask) // A bar would be drawn over what the prompt says.
     options.progress = [&](uint64_t done) { progress.update(done); };
@@ -372,6 +373,7 @@ int runReplay(ArrayRef<const char *> args) {
        "  tapeback replay run.tape --target rtl:minnow --wave run.fst --wave-range w4..w6\n"
        "  tapeback replay run.tape --dry-run\n"
        "  tapeback replay fail.tape --target 'model:edu?seed={run}' --repeat 100 --expect signature\n"
+       "  tapeback replay fail.tape --target rtl:minnow --range w40..w44 --repeat 100\n"
        "  tapeback replay run.tape --target rtl:minnow --shadow model:minnow\n"
        "  tapeback replay run.tape --target model:edu --until @dma --prompt\n"
        "  tapeback replay run.tape --target vfio:0000:01:00.0 --lab lab.yaml --allow-exec\n",

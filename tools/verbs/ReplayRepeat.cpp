@@ -17,7 +17,69 @@ static const char *whatCounts(const RepeatReport &result) {
   return result.tapeFails ? "reproduced" : "diverged";
 }
 
-static void writeRepeat(json::OStream &os, const RepeatReport &result, unsigned asked) {
+namespace {
+
+/// How the runs began, and what became of the snapshot.
+struct Starts {
+  std::array<uint64_t, replayStartCount> counts{};
+  const KeptStart *kept = nullptr; ///< Null: there is nothing that a snapshot could stand for, or `whyNot`.
+  uint64_t firstPacket = 0;        ///< Of the part that is played.
+  std::string whyNot;
+};
+
+Starts startsOf(const RepeatReport &result, const ReplaySession &session, const TapePart *part,
+                std::string whyNot) {
+  Starts starts;
+  for (const RepeatedRun &run : result.runs)
+    if (run.start)
+      ++starts.counts[unsigned(*run.start)];
+  if (session.keptStart) {
+    starts.kept = &*session.keptStart;
+    whyNot = session.keptStart->whyNot();
+  }
+  if (part)
+    starts.firstPacket = part->firstPacket;
+  starts.whyNot = std::move(whyNot);
+  return starts;
+}
+
+void writeStarts(json::OStream &os, const Starts &starts) {
+  os.attributeObject("starts", [&] {
+    for (unsigned start = 0; start < replayStartCount; ++start)
+      os.attribute(replayStartName(ReplayStart(start)), starts.counts[start]);
+  });
+  if (!starts.kept && starts.whyNot.empty()) {
+    os.attribute("snapshot", nullptr);
+    return;
+  }
+  os.attributeObject("snapshot", [&] {
+    os.attribute("packet", starts.kept ? json::Value(starts.firstPacket + starts.kept->packet())
+                                       : json::Value(nullptr));
+    os.attribute("verified", starts.kept && starts.kept->verified());
+    os.attribute("why_not",
+                 starts.whyNot.empty() ? json::Value(nullptr) : json::Value(json::fixUTF8(starts.whyNot)));
+  });
+}
+
+void printStarts(raw_ostream &os, const Starts &starts) {
+  const char *separator = "started from: ";
+  for (unsigned start = 0; start < replayStartCount; ++start)
+    if (starts.counts[start]) {
+      os << separator << replayStartName(ReplayStart(start)) << " " << starts.counts[start];
+      separator = ", ";
+    }
+  if (*separator == ',')
+    os << "\n";
+  if (starts.kept && starts.kept->verified())
+    os << "snapshot at packet " << starts.firstPacket + starts.kept->packet()
+       << ": the target showed the same state when it was put back\n";
+  if (!starts.whyNot.empty())
+    os << "no snapshot: " << starts.whyNot << "\n";
+}
+
+} // namespace
+
+static void writeRepeat(json::OStream &os, const RepeatReport &result, unsigned asked, const Starts &starts) {
   os.attributeObject("repeat", [&] {
     os.attribute("asked", asked);
     os.attribute("runs", uint64_t(result.runs.size()));
@@ -64,12 +126,14 @@ static void writeRepeat(json::OStream &os, const RepeatReport &result, unsigned 
                        run.reason.empty() ? json::Value(nullptr) : json::Value(json::fixUTF8(run.reason)));
           os.attribute("packet", run.first ? json::Value(run.first->place.packet) : json::Value(nullptr));
           os.attribute("duration", run.hostTime);
+          os.attribute("start", run.start ? json::Value(replayStartName(*run.start)) : json::Value(nullptr));
         });
     });
+    writeStarts(os, starts);
   });
 }
 
-static void printRepeat(raw_ostream &os, const RepeatReport &result, StringRef tape) {
+static void printRepeat(raw_ostream &os, const RepeatReport &result, StringRef tape, const Starts &starts) {
   constexpr size_t perLine = 50, shownPlaces = 10;
   os << tape << ": " << result.runs.size() << " runs\n";
   for (unsigned outcome = 0; outcome < runOutcomeCount; ++outcome)
@@ -97,12 +161,20 @@ static void printRepeat(raw_ostream &os, const RepeatReport &result, StringRef t
     os << "  " << result.histogram[i].count << " times " << result.histogram[i].text << "\n";
   if (result.histogram.size() > shownPlaces)
     os << "  … and " << result.histogram.size() - shownPlaces << " other places\n";
+  printStarts(os, starts);
   if (!result.stopped.empty())
     os << "stopped early: " << result.stopped << "\n";
 }
 
 int replayRepeatedly(Report &report, ReplaySession &session, const ReplayOptions &options,
-                     Expectation expectation, unsigned runs) {
+                     Expectation expectation, unsigned runs, const TapePart *part) {
+  std::string whyNoSnapshot;
+  bool isThereAWay = part && (part->prefixPackets || part->source->reader().keyframeCount());
+  if (isThereAWay) {
+    whyNoSnapshot = session.whyNoSnapshot(options);
+    if (whyNoSnapshot.empty())
+      session.keptStart.emplace(session.source, part->prefixPackets);
+  }
   Progress progress("repeating", runs);
   RepeatOptions repeat;
   repeat.runs = runs;
@@ -117,10 +189,13 @@ int replayRepeatedly(Report &report, ReplaySession &session, const ReplayOptions
         for (HookResult &hook : session.hooks)
           if (hooks.size() < keptHooks)
             hooks.push_back(std::move(hook));
+        if (run && part)
+          renumber(*run, *part);
         return run;
       });
   if (!result)
     return report.fail(result.takeError());
+  Starts starts = startsOf(*result, session, part, std::move(whyNoSnapshot));
   int exit = exitCodeFor(*result, expectation);
   const RepeatedRun *example = nullptr;
   for (const RepeatedRun &run : result->runs)
@@ -138,10 +213,10 @@ int replayRepeatedly(Report &report, ReplaySession &session, const ReplayOptions
     writeSignature(os, "recorded_signature", session.source.reader().outcome().signature);
     os.attribute("tape", json::fixUTF8(session.tape));
     os.attribute("root", toHex(session.source.reader().summary().root));
-    writeRepeat(os, *result, runs);
+    writeRepeat(os, *result, runs, starts);
     writeHooks(os, hooks);
   } else {
-    printRepeat(outs(), *result, session.tape);
+    printRepeat(outs(), *result, session.tape, starts);
   }
   if (exit == 4) {
     std::string why;

@@ -24,7 +24,8 @@ SessionOptions::SessionOptions()
       repeat(
           "repeat",
           cl::desc("Play it N times, with fresh targets ({run} in a URI is the run's number), and give the "
-                   "outcomes in order, the rate and its interval (default: 1)"),
+                   "outcomes in order, the rate and its interval (default: 1); with --range the way there is "
+                   "played once if the target can take a snapshot"),
           cl::value_desc("N"), cl::init(1)),
       prompt("prompt",
              cl::desc("At --until (or before the first packet) ask what to do: read, write, memory, "
@@ -196,7 +197,35 @@ Expected<TargetSet> openForRun(ArrayRef<std::string> uris, unsigned number) {
 
 } // namespace
 
-Expected<ReplayReport> ReplaySession::run(ReplayOptions options, unsigned number) {
+/// One replay, with all that watches it.
+Expected<ReplayReport> ReplaySession::play(ReplayOptions options, unsigned number, KeptStart::Body body) {
+  Expected<TargetSet> second = openForRun(shadows, number);
+  if (!second)
+    return second.takeError();
+  PostMortem examined(source);
+  ShadowOptions shadowOptions;
+  shadowOptions.player = options.player;
+  ShadowRun beside(source, second->targets, shadowOptions);
+  if (!shadows.empty())
+    options.observers.push_back(&beside);
+  options.observers.push_back(&examined);
+  PromptOptions promptOptions;
+  promptOptions.until = promptAt;
+  promptOptions.atDivergence = askAtDivergence;
+  promptOptions.forbidden = forbidden;
+  promptOptions.shadow = shadows.empty() ? nullptr : &beside;
+  std::optional<Prompt> asks;
+  if (prompt || askAtDivergence)
+    options.observers.push_back(&asks.emplace(source, terminalIo(source, json), promptOptions));
+  Expected<ReplayReport> result = body(options);
+  postMortem = examined.values();
+  postMortemPacket = examined.packet();
+  if (!shadows.empty())
+    shadow = beside.result();
+  return result;
+}
+
+Expected<ReplayReport> ReplaySession::run(const ReplayOptions &options, unsigned number) {
   hooks.clear();
   postMortem.clear();
   postMortemPacket.reset();
@@ -209,41 +238,37 @@ Expected<ReplayReport> ReplaySession::run(ReplayOptions options, unsigned number
   if (lab)
     if (Error error = runHooks(lab->beforeRun, variables, hooks))
       return error;
-  auto play = [&]() -> Expected<ReplayReport> {
-    Expected<TargetSet> set = openForRun(targets, number);
+  auto open = [&] { return openForRun(targets, number); };
+  auto fresh = [&]() -> Expected<ReplayReport> {
+    Expected<TargetSet> set = open();
     if (!set)
       return set.takeError();
-    Expected<TargetSet> second = openForRun(shadows, number);
-    if (!second)
-      return second.takeError();
-    PostMortem examined(source);
-    ShadowOptions shadowOptions;
-    shadowOptions.player = options.player;
-    ShadowRun beside(source, second->targets, shadowOptions);
-    if (!shadows.empty())
-      options.observers.push_back(&beside);
-    options.observers.push_back(&examined);
-    PromptOptions promptOptions;
-    promptOptions.until = promptAt;
-    promptOptions.atDivergence = askAtDivergence;
-    promptOptions.forbidden = forbidden;
-    promptOptions.shadow = shadows.empty() ? nullptr : &beside;
-    std::optional<Prompt> asks;
-    if (prompt || askAtDivergence)
-      options.observers.push_back(&asks.emplace(source, terminalIo(source, json), promptOptions));
-    Expected<ReplayReport> result = replayTape(source, set->targets, options);
-    postMortem = examined.values();
-    postMortemPacket = examined.packet();
-    if (!shadows.empty())
-      shadow = beside.result();
-    return result;
+    return play(options, number,
+                [&](const ReplayOptions &watched) { return replayTape(source, set->targets, watched); });
   };
-  Expected<ReplayReport> result = play();
+  Expected<ReplayReport> result =
+      keptStart ? keptStart->run(open, [&](KeptStart::Body body) { return play(options, number, body); })
+                : fresh();
   bool failed = !result || result->targetFailure;
   if (lab && failed)
     if (Error error = runHooks(lab->afterFailure, variables, hooks))
       return joinErrors(result ? Error::success() : result.takeError(), std::move(error));
   return result;
+}
+
+std::string ReplaySession::whyNoSnapshot(const ReplayOptions &options) const {
+  if (lab && !(lab->beforeRun.empty() && lab->afterFailure.empty()))
+    return "the lab's commands are run between the runs";
+  if (!shadows.empty())
+    return "the second target would have to go back, too";
+  if (options.player.pacing.paced)
+    return "the gaps before the range are part of the timing";
+  if (options.lanes)
+    return "lanes may cross the place";
+  for (const std::string &uri : targets)
+    if (targetOfRun(uri, 0) != uri)
+      return "the target is another one in every run ({run})";
+  return {};
 }
 
 //===- Reports

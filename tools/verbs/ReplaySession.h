@@ -6,6 +6,7 @@
 #include "replayer/lab/HookRun.h"
 #include "replayer/lab/PostMortem.h"
 #include "replayer/prompt/Prompt.h"
+#include "replayer/repeat/KeptStart.h"
 #include "replayer/repeat/Repeat.h"
 #include "tools/Report.h"
 #include "llvm/Support/CommandLine.h"
@@ -53,7 +54,8 @@ struct ReplaySession {
   std::vector<ForbiddenRange> forbidden; ///< Of the lab, those that the user has not named.
   bool prompt = false, askAtDivergence = false;
   std::optional<uint64_t> promptAt;
-  bool json = false; ///< Standard output is taken: the prompt speaks on standard error.
+  bool json = false;                  ///< Standard output is taken: the prompt speaks on standard error.
+  std::optional<KeptStart> keptStart; ///< --repeat with --range; whyNoSnapshot() says when not.
 
   // What came of the last run.
   std::vector<HookResult> hooks;
@@ -61,8 +63,13 @@ struct ReplaySession {
   std::optional<uint64_t> postMortemPacket;
   std::optional<ShadowReport> shadow;
 
-  /// One replay with fresh targets.
-  llvm::Expected<ReplayReport> run(ReplayOptions options, unsigned number);
+  /// One replay, with fresh targets or from the kept start.
+  llvm::Expected<ReplayReport> run(const ReplayOptions &options, unsigned number);
+  /// What of these options means that every run must begin with fresh targets; empty: nothing.
+  std::string whyNoSnapshot(const ReplayOptions &options) const;
+
+private:
+  llvm::Expected<ReplayReport> play(ReplayOptions options, unsigned number, KeptStart::Body body);
 };
 
 /// "model:edu?seed={run}" of run 3 is "model:edu?seed=3".
@@ -72,9 +79,10 @@ void writeSession(llvm::json::OStream &os, const ReplaySession &session, const R
 void printSession(llvm::raw_ostream &os, const ReplaySession &session, const ReplayReport &report);
 void writeHooks(llvm::json::OStream &os, llvm::ArrayRef<HookResult> hooks);
 
-/// `--repeat`: all of it, with its report. Returns the exit code.
+/// `--repeat`: all of it, with its report. `part`: what is played, if it is not all of the tape. Returns the
+/// exit code.
 int replayRepeatedly(Report &report, ReplaySession &session, const ReplayOptions &options,
-                     Expectation expectation, unsigned runs);
+                     Expectation expectation, unsigned runs, const TapePart *part);
 
 /// `--dry-run`: what a replay would do, and whether it would be refused.
 int replayDryRun(Report &report, TapeSource &source, const ReplayOptions &options, const LabFile *lab,
