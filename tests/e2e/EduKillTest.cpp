@@ -168,10 +168,12 @@ TEST_CASE("QEMU killed in the middle of a replay: exit 4 in bounded time, with t
       {"record", "--target", "model:edu", "-o", tape, "--", buildProgram("edu-exercise"), "--ops", "40000"});
   REQUIRE_MESSAGE(made.exited(0), made);
   // A qemu of our own name, so that the test kills this one and no other. A reset starts it anew: the file is
-  // there with a number in it at any time.
+  // there with a number in it at any time. Who only asks for the version is not the one to kill.
   std::string pidFile = scratch.file("qemu-pid"), wrapper = scratch.file("qemu-wrapper");
-  writeWholeFile(wrapper, "#!/bin/sh\necho $$ > '" + pidFile + ".new' && mv '" + pidFile + ".new' '" +
-                              pidFile + "'\nexec qemu-system-x86_64 \"$@\"\n");
+  writeWholeFile(wrapper, "#!/bin/sh\n"
+                          "[ \"$1\" = --version ] || { echo $$ > '" +
+                              pidFile + "'.$$ && mv '" + pidFile + "'.$$ '" + pidFile +
+                              "'; }\nexec qemu-system-x86_64 \"$@\"\n");
   std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
   unsigned intoTheReplay = 0;
   // On a busy machine the first ones meet QEMU while it starts.
