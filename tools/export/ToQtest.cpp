@@ -1,0 +1,241 @@
+// qtest: a script if nothing on the tape was answered, otherwise commands with their replies; with times if
+// the tape is of a log. QEMU's command line stands in front, so that the result runs as it is.
+#include "hal/qemu/QtestTarget.h"
+#include "tools/export/CaptureWriter.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace tapeback {
+namespace {
+
+constexpr uint64_t pieceBytes = 1 << 20; ///< Lines beyond 4 MiB are not read back.
+constexpr StringRef textCommands[] = {"endianness", "irq_intercept_in ", "irq_intercept_out "};
+
+class ToQtest final : public CaptureWriter {
+public:
+  using CaptureWriter::CaptureWriter;
+
+private:
+  Error begin() override;
+  Error write(const Packet &packet, const PacketExtra &extra) override;
+  Error end() override;
+  void command(const Packet &packet, StringRef text, StringRef value = {});
+  void access(const Packet &packet);
+  Error block(const Packet &packet, const PacketExtra &extra);
+  Error marker(const Packet &packet, const PacketExtra &extra);
+  void control(const Packet &packet);
+  void reply(const Packet &packet, StringRef text);
+
+  bool answered = false; ///< Some reply is known.
+  bool late = false;     ///< All replies came behind all commands.
+  bool log = false;
+  std::string noted;                    ///< A command that is a marker and a write.
+  std::vector<std::string> replies;     ///< If they come late.
+  DenseMap<uint64_t, size_t> commandOf; ///< By packet, of reads; if replies come late.
+  bool runs = false;                    ///< Is a here-document to QEMU.
+  size_t lastAnswered = 0;
+};
+
+Error ToQtest::begin() {
+  std::string machine;
+  for (const DeviceRecord &device : source.reader().devices()) {
+    auto arguments = device.identity.find("qemu-args");
+    if (arguments == device.identity.end() || !machine.empty())
+      continue;
+    auto architecture = device.identity.find("qemu-architecture");
+    if (architecture == device.identity.end())
+      leaveOut("machine without an architecture");
+    else
+      machine =
+          "qemu-system-" + architecture->second + " " + arguments->second + " -display none -qtest stdio";
+  }
+  // What is known decides the form, so it is looked at first.
+  bool any = false;
+  Error failed =
+      source.eachBlock(std::nullopt, [&](const PacketBatch &batch, size_t count) -> Expected<bool> {
+        for (size_t i = 0; i < count; ++i) {
+          const Packet &packet = batch.packets[i];
+          bool reads = packet.kind == PacketKind::RegisterRead || packet.kind == PacketKind::Poll ||
+                       packet.kind == PacketKind::MemoryRead;
+          if (!any && packet.kind != PacketKind::Open && packet.kind != PacketKind::Loss) {
+            log = clockName(packet) != "untimed";
+            any = true;
+          }
+          late |= packet.kind == PacketKind::LateCompletion;
+          answered |=
+              packet.completion == Completion::Failed || (reads && packet.completion == Completion::Done);
+        }
+        return true;
+      });
+  answered |= log;
+  // A script runs as it is; what has answers in it is for reading.
+  runs = !machine.empty() && !answered && !late;
+  if (!machine.empty())
+    os << (runs ? "cat << EOF | " : "") << machine << "\n";
+  return failed;
+}
+
+/// A command, and its answer where that is known.
+void ToQtest::command(const Packet &packet, StringRef text, StringRef value) {
+  written();
+  if (log)
+    os << "[R +" << secondsText(packet.issueTime) << "] ";
+  os << text << "\n";
+  if (late) {
+    replies.push_back(packet.completion == Completion::Pending ? std::string() : "OK");
+    return;
+  }
+  if (!answered || packet.completion == Completion::Pending)
+    return;
+  if (log)
+    os << "[S +" << secondsText(packet.completeTime) << "] ";
+  os << (packet.completion == Completion::Failed ? "FAIL" : "OK") << value << "\n";
+}
+
+void ToQtest::access(const Packet &packet) {
+  std::string name = space(packet);
+  bool ports = name == "io";
+  if (!ports && name != "physical") {
+    leaveOut("access to another space than \"io\" and \"physical\"");
+    return;
+  }
+  const char letter = packet.width == 1 ? 'b' : packet.width == 2 ? 'w' : packet.width == 4 ? 'l' : 'q';
+  bool write = packet.kind == PacketKind::RegisterWrite;
+  std::string text = ports ? write ? "out" : "in" : write ? "write" : "read";
+  text += letter + std::string(" ") + hexNumber(packet.address);
+  std::string value;
+  if (write)
+    text += " " + hexNumber(packet.value);
+  else if (packet.completion == Completion::Done)
+    value = ports ? " 0x" + utohexstr(packet.value, true, 4) : " 0x" + utohexstr(packet.value, true, 16);
+  if (late)
+    commandOf[ordinal] = replies.size();
+  command(packet, text, value);
+}
+
+Error ToQtest::block(const Packet &packet, const PacketExtra &extra) {
+  bool write = packet.kind == PacketKind::MemoryWrite;
+  bool known = extra.payload && !(packet.flags & (NotCaptured | Truncated));
+  if (extra.count > 1 || !extra.length || (write && !known)) {
+    leaveOut(write && !known ? "content that was not captured" : "block in rows");
+    return Error::success();
+  }
+  std::vector<uint8_t> content;
+  if (known) {
+    Expected<ArrayRef<uint8_t>> bytes = source.content(extra.payload);
+    if (!bytes)
+      return bytes.takeError();
+    content = bytes->vec();
+    content.resize(extra.length);
+  }
+  uint64_t piece = known ? pieceBytes : extra.length;
+  if (known && extra.length > pieceBytes)
+    change("block: in pieces of 1 MiB");
+  for (uint64_t done = 0; done < extra.length; done += piece) {
+    uint64_t size = std::min(piece, extra.length - done);
+    std::string text =
+        (write ? "write " : "read ") + hexNumber(packet.address + done) + " " + hexNumber(size);
+    std::string data = known
+                           ? " 0x" + toHex(ArrayRef<uint8_t>(content).slice(size_t(done), size_t(size)), true)
+                           : std::string();
+    command(packet, write ? text + data : text, write ? std::string() : data);
+  }
+  return Error::success();
+}
+
+Error ToQtest::marker(const Packet &packet, const PacketExtra &extra) {
+  Expected<std::string> text = line(extra.payload);
+  if (!text)
+    return text.takeError();
+  if (StringRef(*text).starts_with("set_irq_in ")) {
+    noted = *text;
+    return Error::success();
+  }
+  if (any_of(textCommands, [&](StringRef one) { return StringRef(*text).starts_with(one); }))
+    command(packet, *text, *text == "endianness" ? " little" : "");
+  else
+    os << "# " << *text << "\n", change("marker: a comment");
+  return Error::success();
+}
+
+void ToQtest::control(const Packet &packet) {
+  switch (QtestControl(packet.address)) {
+  case QtestControl::StepToTimer: return command(packet, "clock_step");
+  case QtestControl::Step: return command(packet, "clock_step " + std::to_string(packet.value));
+  case QtestControl::SetClock: return command(packet, "clock_set " + std::to_string(packet.value));
+  case QtestControl::SetIrq:
+    if (noted.empty())
+      return leaveOut("set_irq_in without its names");
+    command(packet, noted);
+    noted.clear();
+    return;
+  }
+  leaveOut("unknown control of qtest");
+}
+
+void ToQtest::reply(const Packet &packet, StringRef text) {
+  if (log)
+    os << "[S +" << secondsText(packet.issueTime) << "] ";
+  os << text << "\n";
+  written();
+}
+
+Error ToQtest::write(const Packet &packet, const PacketExtra &extra) {
+  Error failed = Error::success();
+  switch (packet.kind) {
+  case PacketKind::Open: break;
+  case PacketKind::RegisterRead:
+  case PacketKind::RegisterWrite:
+    if (packet.kind == PacketKind::RegisterWrite && space(packet) == "qtest")
+      control(packet);
+    else
+      access(packet);
+    break;
+  case PacketKind::Poll:
+    change("poll: its last read");
+    access(packet);
+    break;
+  case PacketKind::MemoryWrite:
+  case PacketKind::MemoryRead: failed = block(packet, extra); break;
+  case PacketKind::Interrupt:
+    if (packet.completion == Completion::Done)
+      reply(packet, "IRQ raise " + std::to_string(packet.address));
+    else
+      leaveOut(packet);
+    break;
+  case PacketKind::LateCompletion: {
+    auto command = commandOf.find(extra.link);
+    if (command == commandOf.end()) {
+      leaveOut(packet);
+      break;
+    }
+    replies[command->second] =
+        packet.completion == Completion::Failed ? "FAIL" : "OK " + hexNumber(packet.value);
+    lastAnswered = command->second + 1;
+    written();
+    break;
+  }
+  case PacketKind::Marker: failed = marker(packet, extra); break;
+  default: leaveOut(packet);
+  }
+  return failed;
+}
+
+Error ToQtest::end() {
+  // A read of memory that nobody answered, in front of one that was: what it brought is not known.
+  for (size_t i = 0; i < lastAnswered; ++i)
+    os << (replies[i].empty() ? "OK" : replies[i]) << "\n";
+  if (runs)
+    os << "EOF\n";
+  return Error::success();
+}
+
+} // namespace
+
+Expected<CaptureReport> writeQtest(TapeSource &source, raw_ostream &os) {
+  return ToQtest(source, os).run();
+}
+
+} // namespace tapeback
