@@ -1,5 +1,6 @@
 #include "replayer/reduce/Candidate.h"
 #include "format/Failure.h"
+#include "replayer/Rows.h"
 #include "llvm/Support/xxhash.h"
 
 namespace tapeback {
@@ -18,7 +19,7 @@ class Maker {
 public:
   Maker(const TapeImage &image, const Selection &selection) : image(image), selection(selection) {}
 
-  Candidate run() {
+  llvm::Expected<Candidate> run() {
     resolve();
     std::vector<uint64_t> renumbered(image.packets.size(), noLink);
     for (size_t i = 0; i < image.packets.size(); ++i) {
@@ -26,8 +27,9 @@ public:
       PacketExtra extra = image.extras[i];
       if (!follow(i, packet))
         continue;
-      if (auto content = selection.content.find(uint32_t(i)); content != selection.content.end())
-        extra.payload = replace(content->second);
+      if (auto change = selection.changes.find(uint32_t(i)); change != selection.changes.end())
+        if (llvm::Error error = apply(change->second, packet, extra))
+          return error;
       if (linksToPacket(packet.kind) && extra.link != noLink)
         extra.link = extra.link < i ? renumbered[extra.link] : noLink;
       packet.flags &= uint8_t(~Prefix);
@@ -112,6 +114,61 @@ private:
     }
     at.newPending = 0;
     return true;
+  }
+
+  llvm::Error apply(const Change &change, Packet &packet, PacketExtra &extra) {
+    if (change.value && packet.kind == PacketKind::RegisterWrite)
+      packet.value = *change.value;
+    std::vector<uint8_t> content;
+    if (extra.payload) {
+      llvm::Expected<llvm::ArrayRef<uint8_t>> recorded = image.source->reader().blob(extra.payload);
+      if (!recorded)
+        return recorded.takeError();
+      content.assign(recorded->begin(), recorded->end());
+    }
+    std::vector<uint8_t> before = content;
+    for (auto [from, to] : change.zero)
+      for (uint64_t at = from; at < std::min<uint64_t>(to, content.size()); ++at)
+        content[size_t(at)] = 0;
+    setFields(change, packet, content);
+    cut(change, packet, extra, content);
+    if (content != before)
+      extra.payload = content.empty() ? BlobId() : replace(content);
+    return llvm::Error::success();
+  }
+
+  void setFields(const Change &change, const Packet &packet, std::vector<uint8_t> &content) const {
+    const Description *description = image.source->description(packet.device);
+    if (packet.kind != PacketKind::Submit || change.fields.empty() || !description ||
+        packet.value >= description->queues.size())
+      return;
+    const EntryForm *form =
+        description->layouts[description->queues[size_t(packet.value)].layout].formOf(content);
+    for (auto [field, value] : change.fields)
+      if (form && field < form->fields.size())
+        setEntryValue(form->fields[field], content, value);
+  }
+
+  static void cut(const Change &change, const Packet &packet, PacketExtra &extra,
+                  std::vector<uint8_t> &content) {
+    if ((!change.rows && !change.rowBytes) || packet.kind == PacketKind::Submit)
+      return;
+    llvm::Expected<Rows> rows = Rows::of(packet, extra);
+    if (!rows) {
+      llvm::consumeError(rows.takeError()); // Not a packet that can be cut: it stays as it is.
+      return;
+    }
+    uint64_t count = std::min(rows->count, change.rows.value_or(rows->count));
+    uint64_t rowBytes = std::min(rows->rowBytes, change.rowBytes.value_or(rows->rowBytes));
+    std::vector<uint8_t> left;
+    for (uint64_t row = 0; row < count; ++row)
+      for (uint64_t at = row * rows->rowBytes; at < row * rows->rowBytes + rowBytes && at < content.size();
+           ++at)
+        left.push_back(content[size_t(at)]);
+    content = std::move(left);
+    extra.length = count * rowBytes;
+    if (extra.count > 1)
+      extra.count = count;
   }
 
   BlobId replace(const std::vector<uint8_t> &content) {
@@ -216,12 +273,28 @@ private:
 
 } // namespace
 
-Candidate makeCandidate(const TapeImage &image, const Selection &selection) {
+void Change::addZero(uint64_t from, uint64_t to) {
+  zero.emplace_back(from, to);
+  std::sort(zero.begin(), zero.end());
+  size_t last = 0;
+  for (size_t i = 1; i < zero.size(); ++i)
+    if (zero[i].first <= zero[last].second)
+      zero[last].second = std::max(zero[last].second, zero[i].second);
+    else
+      zero[++last] = zero[i];
+  zero.resize(last + 1);
+}
+
+llvm::Expected<Candidate> makeCandidate(const TapeImage &image, const Selection &selection) {
   return Maker(image, selection).run();
 }
 
 std::unique_ptr<TapeReader> readCandidate(const TapeImage &image, const Candidate &candidate) {
   return std::make_unique<CandidateReader>(image, candidate);
+}
+
+llvm::Expected<std::unique_ptr<TapeSource>> sourceOf(const TapeImage &image, const Candidate &candidate) {
+  return TapeSource::create(readCandidate(image, candidate));
 }
 
 } // namespace tapeback

@@ -6,10 +6,23 @@
 
 namespace tapeback {
 
-/// Which packets are kept, and contents that replace the tape's.
+/// What is simpler about a packet than on the tape.
+struct Change {
+  std::optional<uint64_t> value; ///< RegisterWrite: what is written instead.
+  /// Of the content the first `rows` rows, of each the first `rowBytes` bytes.
+  std::optional<uint64_t> rows, rowBytes;
+  std::map<unsigned, uint64_t> fields; ///< Submit: fields of the entry's form, by index.
+  /// Bytes of the recorded content that become zero: first, behind the last; in order, apart.
+  std::vector<std::pair<uint64_t, uint64_t>> zero;
+
+  void addZero(uint64_t from, uint64_t to);
+  bool operator==(const Change &) const = default;
+};
+
+/// Which packets are kept, and how they are changed.
 struct Selection {
-  std::vector<bool> kept;                           ///< By packet of the image.
-  std::map<uint32_t, std::vector<uint8_t>> content; ///< By packet: its payload instead of the recorded one.
+  std::vector<bool> kept;             ///< By packet of the image.
+  std::map<uint32_t, Change> changes; ///< By packet.
   uint64_t count() const { return uint64_t(std::count(kept.begin(), kept.end(), true)); }
 };
 
@@ -24,9 +37,12 @@ struct Candidate {
   std::vector<WindowInfo> windows;
   std::map<std::pair<uint64_t, uint64_t>, std::vector<uint8_t>> contents; ///< That the tape does not have.
 };
-Candidate makeCandidate(const TapeImage &image, const Selection &selection);
+/// Errors: the tape's, where a content that is changed cannot be read. A change that does not fit its packet
+/// is not made.
+llvm::Expected<Candidate> makeCandidate(const TapeImage &image, const Selection &selection);
 
 /// The candidate as readers see tapes. The image, its source and the candidate must outlive it.
 std::unique_ptr<TapeReader> readCandidate(const TapeImage &image, const Candidate &candidate);
+llvm::Expected<std::unique_ptr<TapeSource>> sourceOf(const TapeImage &image, const Candidate &candidate);
 
 } // namespace tapeback

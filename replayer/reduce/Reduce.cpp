@@ -1,14 +1,14 @@
 #include "replayer/reduce/Reduce.h"
 #include "format/Failure.h"
 #include "replayer/Waiting.h"
+#include "replayer/reduce/Lengths.h"
+#include "replayer/reduce/Sequential.h"
+#include "replayer/reduce/Units.h"
 #include "llvm/Support/xxhash.h"
 #include <set>
 
 namespace tapeback {
 namespace {
-
-/// Packets that go together.
-using Unit = std::vector<uint32_t>;
 
 class Reducing {
 public:
@@ -19,21 +19,34 @@ public:
 
 private:
   llvm::Error begin();
+  llvm::Error measure(const Selection &selection, MeasuredRate &rate);
+  void takeFirst(const Candidate &candidate, const TrialResult &result);
+  llvm::Expected<bool> runOnce(TapeSource &source);
+  llvm::Expected<bool> isSame(TapeSource &source);
   llvm::Expected<bool> fails(const Selection &selection);
   llvm::Error byChunks(const char *stage, std::vector<Unit> units, bool untilMinimal);
+  llvm::Error removal();
+  llvm::Error shorten();
+  llvm::Expected<bool> shortenOne(const Length &length);
   llvm::Error zeroContents();
+  llvm::Error zeroOne(uint32_t packet, uint64_t size);
   llvm::Error accept(Selection selection);
-  std::vector<Unit> windowUnits() const;
-  std::vector<Unit> commandUnits() const;
-  std::vector<Unit> packetUnits() const;
   bool over();
+  void say(const char *stage) {
+    stageNow = stage;
+    if (options.progress)
+      options.progress(stage, report.runs, best.count());
+  }
 
   const TapeImage &image;
   const Endpoints &endpoints;
   const ReduceOptions &options;
   TrialOptions trial;
   ReduceReport report;
+  std::string stageNow;
   Selection &best = report.selection;
+  uint64_t accepted = 0;
+  uint64_t lastPlace = 0;                        ///< Where the whole tape failed, the last of such places.
   std::set<std::pair<uint64_t, uint64_t>> tried; ///< Candidates that do not fail in the same way.
   HostTimer timer;
 };
@@ -53,9 +66,11 @@ bool Reducing::over() {
 /// Which candidate a selection makes.
 std::pair<uint64_t, uint64_t> identityOf(const Candidate &candidate) {
   std::vector<uint64_t> words;
-  words.reserve(2 * candidate.packets.size());
+  words.reserve(4 * candidate.packets.size());
   for (size_t i = 0; i < candidate.packets.size(); ++i) {
     words.push_back(candidate.original[i]);
+    words.push_back(candidate.packets[i].value);
+    words.push_back(candidate.extras[i].length);
     words.push_back(candidate.extras[i].payload.lo);
   }
   llvm::XXH128_hash_t hash = llvm::xxh3_128bits(
@@ -63,70 +78,167 @@ std::pair<uint64_t, uint64_t> identityOf(const Candidate &candidate) {
   return {hash.high64, hash.low64};
 }
 
-llvm::Expected<bool> Reducing::fails(const Selection &selection) {
-  Candidate candidate = makeCandidate(image, selection);
-  std::pair<uint64_t, uint64_t> identity = identityOf(candidate);
-  if (candidate.packets.empty() || tried.count(identity))
+llvm::Expected<bool> Reducing::runOnce(TapeSource &source) {
+  ++report.runs;
+  llvm::Expected<TrialResult> result = tryCandidate(source, endpoints, trial);
+  if (!result)
+    return result.takeError();
+  if (!result->divergence)
     return false;
-  unsigned same = 0;
-  for (unsigned i = 0;
-       i < options.tries && same < options.needed && same + (options.tries - i) >= options.needed; ++i) {
-    ++report.runs;
-    llvm::Expected<TrialResult> result = tryCandidate(image, candidate, endpoints, trial);
-    if (!result)
-      return result.takeError();
-    if (!result->divergence)
-      continue;
-    if (matchFailures(report.failure, failureKindOf(*result->divergence)) >= options.wanted)
-      ++same;
-    else
-      ++report.differently;
-  }
-  if (same >= options.needed)
+  if (matchFailures(report.failure, result->failure) >= options.wanted)
     return true;
-  tried.insert(identity);
+  ++report.differently;
   return false;
+}
+
+/// As often as is needed to tell.
+llvm::Expected<bool> Reducing::isSame(TapeSource &source) {
+  if (options.intermittent.on) {
+    const double rate = report.rateBefore->interval().rate;
+    SequentialTest test(options.intermittent.loses * rate, options.intermittent.keeps * rate,
+                        options.intermittent.wrongly);
+    while (test.answer() == SequentialTest::Answer::Open && test.runs() < options.intermittent.mostRuns &&
+           !over()) {
+      llvm::Expected<bool> same = runOnce(source);
+      if (!same)
+        return same.takeError();
+      test.add(*same);
+    }
+    return test.answer() == SequentialTest::Answer::High;
+  }
+  unsigned failed = 0;
+  for (unsigned i = 0; i < options.tries && failed < options.needed; ++i) {
+    if (failed + (options.tries - i) < options.needed)
+      break;
+    llvm::Expected<bool> same = runOnce(source);
+    if (!same)
+      return same.takeError();
+    failed += *same;
+  }
+  return failed >= options.needed;
+}
+
+llvm::Expected<bool> Reducing::fails(const Selection &selection) {
+  llvm::Expected<Candidate> candidate = makeCandidate(image, selection);
+  if (!candidate)
+    return candidate.takeError();
+  std::pair<uint64_t, uint64_t> identity = identityOf(*candidate);
+  if (candidate->packets.empty() || tried.count(identity))
+    return false;
+  llvm::Expected<std::unique_ptr<TapeSource>> source = sourceOf(image, *candidate);
+  if (!source)
+    return source.takeError();
+  llvm::Expected<bool> same = isSame(**source);
+  if (same && !*same)
+    tried.insert(identity);
+  return same;
 }
 
 llvm::Error Reducing::accept(Selection selection) {
   best = std::move(selection);
-  return options.keep ? options.keep(best) : llvm::Error::success();
+  ++accepted;
+  if (!options.keep)
+    return llvm::Error::success();
+  ReduceState state;
+  state.parent = image.source->reader().summary().root;
+  state.failure = report.failure;
+  state.runs = report.runs;
+  state.differently = report.differently;
+  state.stage = stageNow;
+  state.selection = best;
+  return options.keep(state);
 }
 
-/// The whole tape, up to where the two part.
-llvm::Error Reducing::begin() {
-  best.kept.assign(image.packets.size(), true);
-  for (size_t i = 0; i < image.packets.size(); ++i)
-    best.kept[i] = !image.isEvidenceOnly(i);
-  report.before = image.packets.size();
-  HostTimer whole;
-  for (unsigned i = 0; i < options.tries && !report.first.place.packet; ++i) {
-    Candidate candidate = makeCandidate(image, best);
+/// The first failure: what all others must be like.
+void Reducing::takeFirst(const Candidate &candidate, const TrialResult &result) {
+  report.first = *result.divergence;
+  report.first.place.packet = candidate.original[size_t(result.divergence->place.packet)];
+  if (report.failure.what.empty())
+    report.failure = result.failure;
+}
+
+/// Runs the selection until it failed often enough to say how often it does.
+llvm::Error Reducing::measure(const Selection &selection, MeasuredRate &rate) {
+  llvm::Expected<Candidate> candidate = makeCandidate(image, selection);
+  if (!candidate)
+    return candidate.takeError();
+  llvm::Expected<std::unique_ptr<TapeSource>> source = sourceOf(image, *candidate);
+  if (!source)
+    return source.takeError();
+  const bool many = options.intermittent.on;
+  const uint64_t most = many ? options.intermittent.measureRuns : options.tries;
+  const uint64_t enough = many ? options.intermittent.measureFailures : 1;
+  while (rate.runs < most && rate.failures < enough && !(rate.runs && over())) {
     ++report.runs;
-    llvm::Expected<TrialResult> result = tryCandidate(image, candidate, endpoints, trial);
+    ++rate.runs;
+    llvm::Expected<TrialResult> result = tryCandidate(**source, endpoints, trial);
     if (!result)
       return result.takeError();
-    if (result->goodFailure)
+    if (result->goodFailure && report.failure.what.empty())
       return llvm::make_error<Failure>(*result->goodFailure);
     if (!result->divergence)
       continue;
-    report.first = *result->divergence;
-    report.first.place.packet = candidate.original[size_t(result->divergence->place.packet)];
-    report.failure = failureKindOf(*result->divergence);
-    for (size_t k = size_t(report.first.place.packet) + 1; k < best.kept.size(); ++k)
-      best.kept[k] = false;
+    bool isFirst = report.first.kind.empty();
+    bool same =
+        report.failure.what.empty() || matchFailures(report.failure, result->failure) >= options.wanted;
+    if (same && isFirst)
+      takeFirst(*candidate, *result);
+    if (same)
+      lastPlace =
+          std::max<uint64_t>(lastPlace, candidate->original[size_t(result->divergence->place.packet)]);
+    rate.failures += same;
+    report.differently += !same;
   }
-  if (report.failure.what.empty())
-    return failUsage("does-not-fail",
-                     "the two targets do not differ on this tape: there is nothing to reduce", {},
-                     options.tries > 1 ? "raise --tries" : "an intermittent failure needs --tries");
-  trial.stopInVain = std::none_of(image.packets.begin(), image.packets.end(), [](const Packet &packet) {
-    return packet.completion == Completion::TimedOut;
-  });
-  // A part of the tape that waits longer than much of it took waits for what is not there any more.
-  uint64_t patience = std::max<uint64_t>(whole.elapsed() / 8, 50'000'000);
-  trial.player.waits.maxHostTime = std::min(trial.player.waits.maxHostTime, patience);
   return llvm::Error::success();
+}
+
+/// The whole tape (or what is left of it already), up to where the two part.
+llvm::Error Reducing::begin() {
+  report.before = image.packets.size();
+  if (options.resume) {
+    best = options.resume->selection;
+    report.failure = options.resume->failure;
+    report.runs = options.resume->runs;
+    report.differently = options.resume->differently;
+  } else {
+    best.kept.assign(image.packets.size(), true);
+    for (size_t i = 0; i < image.packets.size(); ++i)
+      best.kept[i] = !image.isEvidenceOnly(i);
+  }
+  uint64_t runsBefore = report.runs;
+  HostTimer whole;
+  MeasuredRate rate;
+  if (llvm::Error error = measure(best, rate))
+    return error;
+  if (!rate.failures) {
+    if (options.resume)
+      return failUsage("does-not-fail", "what was left of the tape does not fail any more", {},
+                       "begin anew, without --resume; an intermittent failure needs --intermittent");
+    bool many = rate.runs > 1;
+    return endpoints.good
+               ? failUsage("does-not-fail",
+                           "the two targets do not differ on this tape: there is nothing to reduce", {},
+                           many
+                               ? "what only the states show, and no answer, is named by: bisect --probe deep"
+                               : "an intermittent failure needs --intermittent; what only the states show is "
+                                 "named by: bisect --probe deep")
+               : failUsage("does-not-fail", "the target neither dies nor hangs: there is nothing to reduce",
+                           {}, "what it answers wrongly is judged by a second target: --against");
+  }
+  if (options.intermittent.on)
+    report.rateBefore = rate;
+  for (uint64_t k = lastPlace + 1; k < best.kept.size(); ++k)
+    best.kept[size_t(k)] = false;
+  report.stages.emplace_back(options.resume ? "resumed" : "whole", report.runs - runsBefore);
+  stageNow = options.resume ? options.resume->stage : "whole";
+  trial.stopInVain =
+      endpoints.good && std::none_of(image.packets.begin(), image.packets.end(), [](const Packet &packet) {
+        return packet.completion == Completion::TimedOut;
+      });
+  // A part of the tape that waits longer than much of it took waits for what is not there any more.
+  uint64_t patience = std::max<uint64_t>(whole.elapsed() / rate.runs / 8, 50'000'000);
+  trial.player.waits.maxHostTime = std::min(trial.player.waits.maxHostTime, patience);
+  return accept(best);
 }
 
 /// Takes away ever smaller runs of units, the last ones first: what comes early is what the rest needs.
@@ -146,8 +258,7 @@ llvm::Error Reducing::byChunks(const char *stage, std::vector<Unit> units, bool 
       llvm::Expected<bool> same = any ? fails(without) : llvm::Expected<bool>(false);
       if (!same)
         return same.takeError();
-      if (options.progress)
-        options.progress(stage, report.runs, best.count());
+      say(stage);
       if (*same) {
         if (llvm::Error error = accept(std::move(without)))
           return error;
@@ -162,81 +273,133 @@ llvm::Error Reducing::byChunks(const char *stage, std::vector<Unit> units, bool 
   }
   report.stages.emplace_back(stage, report.runs - runsBefore);
   if (untilMinimal && report.stopped.empty())
-    report.minimal = options.tries == 1;
+    report.minimal = true;
   return llvm::Error::success();
 }
 
-std::vector<Unit> Reducing::windowUnits() const {
-  std::vector<Unit> units;
-  for (uint32_t i = 0; i < image.packets.size(); ++i) {
-    if (units.empty() || image.windows[i] != image.windows[units.back().front()])
-      units.emplace_back();
-    units.back().push_back(i);
+/// Spans, windows, commands, packets. A resumed search does not do again what it had done.
+llvm::Error Reducing::removal() {
+  static constexpr llvm::StringLiteral order[] = {"spans", "windows", "commands", "packets"};
+  constexpr unsigned deepest = 16;
+  size_t from = options.plain ? 3 : 0;
+  for (size_t i = 0; i < std::size(order); ++i)
+    if (options.resume && options.resume->stage == order[i])
+      from = std::max(from, i);
+  if (options.resume && (options.resume->stage == "shortening" || options.resume->stage == "zeroing"))
+    from = 3;
+  for (unsigned depth = 0; from == 0 && depth < deepest; ++depth) {
+    std::vector<Unit> units = spanUnits(image, depth);
+    if (units.empty())
+      break;
+    if (llvm::Error error = byChunks("spans", std::move(units), false))
+      return error;
   }
-  return units;
+  if (from <= 1)
+    if (llvm::Error error = byChunks("windows", windowUnits(image), false))
+      return error;
+  if (from <= 2)
+    if (llvm::Error error = byChunks("commands", commandUnits(image, best), false))
+      return error;
+  return byChunks("packets", packetUnits(image, best), true);
 }
 
-/// A command with all that is only there because of it; everything else stands alone.
-std::vector<Unit> Reducing::commandUnits() const {
-  std::map<uint32_t, size_t> unitOf; // By packet that others need.
-  std::vector<Unit> units;
-  for (uint32_t i = 0; i < image.packets.size(); ++i) {
-    if (!best.kept[i])
+/// As small as it can be: 1 if possible, otherwise down by ever smaller steps. False: it did not change.
+llvm::Expected<bool> Reducing::shortenOne(const Length &length) {
+  uint64_t present = length.present;
+  auto attempt = [&](uint64_t value) -> llvm::Expected<bool> {
+    Selection other = best;
+    length.set(other, value);
+    llvm::Expected<bool> same = fails(other);
+    if (!same || !*same)
+      return same;
+    present = value;
+    if (llvm::Error error = accept(std::move(other)))
+      return error;
+    return true;
+  };
+  llvm::Expected<bool> least = attempt(1);
+  if (!least || *least)
+    return least;
+  for (uint64_t step = present / 2; step && !over();) {
+    if (present - step <= 1) {
+      step /= 2;
       continue;
-    uint32_t need = image.needs[i];
-    auto found = need != TapeImage::none && need < i ? unitOf.find(need) : unitOf.end();
-    size_t unit = found != unitOf.end() ? found->second : units.size();
-    if (unit == units.size())
-      units.emplace_back();
-    units[unit].push_back(i);
-    unitOf[i] = unit;
+    }
+    llvm::Expected<bool> same = attempt(present - step);
+    if (!same)
+      return same;
+    if (!*same)
+      step /= 2;
+    else
+      step = std::min(step, present / 2);
   }
-  return units;
+  return present < length.present;
 }
 
-std::vector<Unit> Reducing::packetUnits() const {
-  std::vector<Unit> units;
-  for (uint32_t i = 0; i < image.packets.size(); ++i)
-    if (best.kept[i] && image.fills[i] == TapeImage::none)
-      units.push_back({i});
-  return units;
+/// Moves less: rows, bytes of a row, contents that the host stores and reads.
+llvm::Error Reducing::shorten() {
+  uint64_t runsBefore = report.runs;
+  llvm::Expected<std::vector<Length>> lengths = findLengths(image, best);
+  if (!lengths)
+    return lengths.takeError();
+  for (const Length &length : *lengths) {
+    if (over())
+      break;
+    llvm::Expected<bool> shorter = shortenOne(length);
+    if (!shorter)
+      return shorter.takeError();
+    report.shortened += *shorter;
+    say("shortening");
+  }
+  report.stages.emplace_back("shortening", report.runs - runsBefore);
+  return llvm::Error::success();
 }
 
-/// Contents that do not matter become zero, whole or by halves.
+/// The whole content, otherwise its halves, and so on down to a sixteenth.
+llvm::Error Reducing::zeroOne(uint32_t packet, uint64_t size) {
+  constexpr uint64_t parts = 16;
+  std::vector<std::pair<uint64_t, uint64_t>> pieces{{0, size}};
+  while (!pieces.empty() && !over()) {
+    auto [from, to] = pieces.back();
+    pieces.pop_back();
+    llvm::Expected<llvm::ArrayRef<uint8_t>> content =
+        image.source->reader().blob(image.extras[packet].payload);
+    if (!content)
+      return content.takeError();
+    if (to > content->size() ||
+        llvm::all_of(content->slice(size_t(from), size_t(to - from)), [](uint8_t byte) { return !byte; }))
+      continue;
+    Selection other = best;
+    other.changes[packet].addZero(from, to);
+    llvm::Expected<bool> same = fails(other);
+    if (!same)
+      return same.takeError();
+    say("zeroing");
+    if (*same) {
+      report.zeroed += to - from;
+      if (llvm::Error error = accept(std::move(other)))
+        return error;
+    } else if (to - from > std::max<uint64_t>(size / parts, 1)) {
+      uint64_t middle = from + (to - from) / 2;
+      pieces.emplace_back(from, middle);
+      pieces.emplace_back(middle, to);
+    }
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error Reducing::zeroContents() {
   uint64_t runsBefore = report.runs;
   for (uint32_t i = 0; i < image.packets.size() && !over(); ++i) {
     if (!best.kept[i] || image.packets[i].kind != PacketKind::MemoryWrite || !image.extras[i].payload)
       continue;
-    llvm::Expected<llvm::ArrayRef<uint8_t>> content = image.source->reader().blob(image.extras[i].payload);
-    if (!content)
-      return content.takeError();
-    std::vector<uint8_t> bytes(content->begin(), content->end());
-    auto tryZero = [&](size_t from, size_t to) -> llvm::Expected<bool> {
-      std::vector<uint8_t> zeroed = bytes;
-      std::fill(zeroed.begin() + long(from), zeroed.begin() + long(to), uint8_t(0));
-      if (zeroed == bytes)
-        return true; // Zero as it is.
-      Selection other = best;
-      other.content[i] = zeroed;
-      llvm::Expected<bool> same = fails(other);
-      if (!same || !*same)
-        return same;
-      bytes = std::move(zeroed);
-      if (llvm::Error error = accept(std::move(other)))
-        return error;
-      return true;
-    };
-    llvm::Expected<bool> whole = tryZero(0, bytes.size());
-    if (!whole)
-      return whole.takeError();
-    for (size_t half = 0; !*whole && half < 2 && bytes.size() > 1 && !over(); ++half) {
-      size_t middle = bytes.size() / 2;
-      if (llvm::Expected<bool> part = tryZero(half ? middle : 0, half ? bytes.size() : middle); !part)
-        return part.takeError();
-    }
-    if (options.progress)
-      options.progress("zeroing", report.runs, best.count());
+    auto change = best.changes.find(i);
+    bool inRows = image.extras[i].count > 1;
+    uint64_t size = image.extras[i].length;
+    if (change != best.changes.end() && change->second.rowBytes && !inRows)
+      size = std::min(size, *change->second.rowBytes);
+    if (llvm::Error error = zeroOne(i, size))
+      return error;
   }
   report.stages.emplace_back("zeroing", report.runs - runsBefore);
   return llvm::Error::success();
@@ -245,19 +408,33 @@ llvm::Error Reducing::zeroContents() {
 llvm::Expected<ReduceReport> Reducing::run() {
   if (llvm::Error error = begin())
     return error;
-  report.stages.emplace_back("whole", report.runs);
-  if (!options.plain) {
-    if (llvm::Error error = byChunks("windows", windowUnits(), false))
-      return error;
-    if (llvm::Error error = byChunks("commands", commandUnits(), false))
-      return error;
-  }
-  if (llvm::Error error = byChunks("packets", packetUnits(), true))
+  if (llvm::Error error = removal())
     return error;
-  if (!options.plain)
+  if (!options.plain) {
+    uint64_t before = accepted;
+    if (llvm::Error error = shorten())
+      return error;
     if (llvm::Error error = zeroContents())
       return error;
-  report.after = makeCandidate(image, best).packets.size();
+    // What moves less may need less.
+    if (accepted != before && !over()) {
+      report.minimal = false;
+      if (llvm::Error error = byChunks("packets", packetUnits(image, best), true))
+        return error;
+    }
+  }
+  report.certain = options.tries == 1 && !options.intermittent.on;
+  if (options.intermittent.on && report.stopped.empty()) {
+    uint64_t runsBefore = report.runs;
+    report.rateAfter.emplace();
+    if (llvm::Error error = measure(best, *report.rateAfter))
+      return error;
+    report.stages.emplace_back("rate", report.runs - runsBefore);
+  }
+  llvm::Expected<Candidate> last = makeCandidate(image, best);
+  if (!last)
+    return last.takeError();
+  report.after = last->packets.size();
   return report;
 }
 

@@ -1,22 +1,42 @@
 // Reduce: the smallest part of a tape on which a bad target still parts from a good one in the same way.
 #pragma once
 
-#include "replayer/reduce/Trial.h"
+#include "replayer/reduce/ReduceState.h"
+#include "replayer/repeat/Interval.h"
 #include <functional>
 
 namespace tapeback {
+
+/// A failure that comes and goes. Its rate is measured on the whole tape; then a candidate is run until a
+/// sequential test tells whether it fails at least half as often, or at most a tenth as often.
+struct IntermittentOptions {
+  bool on = false;
+  unsigned measureFailures = 10;   ///< The rate is measured until so many were seen …
+  uint64_t measureRuns = 400;      ///< … or so many runs were made.
+  double keeps = 0.5, loses = 0.1; ///< Of the measured rate.
+  double wrongly = 0.05;           ///< How often an answer may be wrong, either way.
+  uint64_t mostRuns = 2000;        ///< Of one candidate; one that is undecided then is not taken.
+};
 
 struct ReduceOptions {
   TrialOptions trial;
   SignatureMatch wanted = SignatureMatch::SameKind; ///< From which level on a failure is the same.
   unsigned tries = 1, needed = 1; ///< Of so many runs of a candidate, so many must fail in the same way.
+  IntermittentOptions intermittent;
   uint64_t maxRuns = 100'000;
-  uint64_t maxSeconds = 0;    ///< 0: as long as it takes.
-  bool plain = false;         ///< Delta debugging by packets alone: what a peer does, for comparison.
-  std::function<bool()> stop; ///< Asked between runs; true ends the search with the best so far.
+  uint64_t maxSeconds = 0;           ///< 0: as long as it takes.
+  bool plain = false;                ///< Delta debugging by packets alone: what a peer does, for comparison.
+  std::optional<ReduceState> resume; ///< Goes on from there; read for this tape.
+  std::function<bool()> stop;        ///< Asked between runs; true ends the search with the best so far.
   std::function<void(const char *stage, uint64_t runs, uint64_t packets)> progress;
-  /// Called now and then with the best so far, which fails in the same way.
-  std::function<llvm::Error(const Selection &best)> keep;
+  /// Called with the best so far, which fails in the same way, whenever there is a better one.
+  std::function<llvm::Error(const ReduceState &best)> keep;
+};
+
+/// How often it failed.
+struct MeasuredRate {
+  uint64_t runs = 0, failures = 0;
+  RateInterval interval() const { return wilsonInterval(failures, runs); }
 };
 
 struct ReduceReport {
@@ -25,26 +45,35 @@ struct ReduceReport {
   Divergence first;         ///< The same, as a place on the whole tape.
   uint64_t before = 0;      ///< Packets.
   uint64_t after = 0;       ///< Of the candidate made from `selection`.
-  uint64_t runs = 0;        ///< Candidates tried, times `tries` where they were.
+  uint64_t runs = 0;        ///< All that were made, of whatever candidate; with a resumed search's before.
   uint64_t differently = 0; ///< That failed, but in another way.
-  bool minimal = false;     ///< No single packet can go. Not so if stopped, or with tries above 1.
-  std::string stopped;      ///< Why the search ended early; empty if it did not.
+  uint64_t shortened = 0, zeroed = 0; ///< Lengths made smaller; bytes made zero.
+  /// No single packet can go. Not so if stopped; with a failure that comes and goes, only as far as its tests
+  /// can tell.
+  bool minimal = false;
+  bool certain = true; ///< What `minimal` says was seen in one run each, of a failure that comes every time.
+  std::string stopped; ///< Why the search ended early; empty if it did not.
   std::vector<std::pair<std::string, uint64_t>> stages; ///< Name, runs.
+  std::optional<MeasuredRate> rateBefore, rateAfter;    ///< Intermittent: of the whole, of what is left.
 };
 
 /// Errors: usage "does-not-fail" if the two do not differ on the whole tape; an endpoint that cannot be used.
+/// Without a good endpoint the failure is the death of the bad one, and nothing else.
 llvm::Expected<ReduceReport> reduceTape(const TapeImage &image, const Endpoints &endpoints,
                                         const ReduceOptions &options);
 
 /// Writes the selection as a tape: what the bad target answered is recorded, and a check with the good one's
 /// answer stands behind the packet where they part, so that a replay on the bad target reproduces the failure
-/// and one on a good target does not. Errors: as TapeWriter; "not-reproduced" if they no longer part.
+/// and one on a good target does not. A death is recorded as such. The parent's trigger marks go with their
+/// packets. Runs it until it fails, at most `tries` times. Errors: as TapeWriter; "not-reproduced" if it does
+/// not.
 struct ReducedTape {
   TapeSummary summary;
   Signature signature;
+  uint64_t marks = 0, marksLeftOut = 0; ///< Of triggers: kept, and those whose packet is gone.
 };
 llvm::Expected<ReducedTape> writeReduced(const TapeImage &image, const Selection &selection,
                                          const Endpoints &endpoints, const TrialOptions &options,
-                                         llvm::StringRef out);
+                                         const FailureKind &failure, unsigned tries, llvm::StringRef out);
 
 } // namespace tapeback

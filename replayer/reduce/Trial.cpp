@@ -1,11 +1,44 @@
 #include "replayer/reduce/Trial.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace tapeback {
 
-FailureKind failureKindOf(const Divergence &divergence) {
+std::string deathWords(llvm::StringRef message) {
+  constexpr size_t most = 200;
+  llvm::StringRef words = message.split("; its last words: ").second.trim("\" ");
+  static constexpr llvm::StringLiteral reasons[] = {"ssertion",         "ERROR", "SUMMARY:", "runtime error",
+                                                    "terminate called", "panic"};
+  bool tells = llvm::any_of(reasons, [&](llvm::StringRef reason) { return words.contains(reason); });
+  llvm::StringRef text = tells ? words : message.split("; its last words: ").first;
+  std::string result;
+  for (size_t i = 0; i < text.size() && result.size() < most;) {
+    // Numbers of five digits and more, and those with hexadecimal digits, are another every time.
+    size_t end = i;
+    bool hex = text.substr(i).starts_with_insensitive("0x");
+    if (hex)
+      end += 2;
+    while (end < text.size() && (hex ? llvm::isHexDigit(text[end]) : llvm::isDigit(text[end])))
+      ++end;
+    if (hex || end - i >= 5)
+      result += '#';
+    else
+      result += text.slice(i, std::max(end, i + 1));
+    i = std::max(end, i + 1);
+  }
+  return result;
+}
+
+FailureKind failureKindOf(const Divergence &divergence, const std::optional<Failure> &death) {
   FailureKind kind;
+  const std::string &place = divergence.reg.empty() ? divergence.space : divergence.reg;
+  if (death) {
+    kind.what = death->code;
+    kind.object = deathWords(death->message);
+    kind.field = divergence.kind + " " + place;
+    return kind;
+  }
   kind.what = divergence.kind + " " + ruleName(divergence.rule);
-  kind.object = divergence.reg.empty() ? divergence.space : divergence.reg;
+  kind.object = place;
   kind.field = divergence.field;
   kind.offset = divergence.offset;
   if (divergence.expected && divergence.actual)
@@ -21,89 +54,162 @@ SignatureMatch matchFailures(const FailureKind &a, const FailureKind &b) {
   return a.xorClass == b.xorClass ? SignatureMatch::Exact : SignatureMatch::SamePlace;
 }
 
+namespace {
+
 /// A candidate need not make sense: what is wrong with the tape is an answer, what is wrong with a target is
 /// not ours to swallow.
-static llvm::Expected<bool> isOfCandidate(llvm::Error error) {
+llvm::Error unlessOfCandidate(llvm::Error error) {
   Failure failure = toFailure(std::move(error));
   if (failure.cls == FailureClass::Target || failure.cls == FailureClass::System)
     return llvm::make_error<Failure>(std::move(failure));
-  return true;
+  return llvm::Error::success();
 }
 
-llvm::Expected<TrialResult> tryCandidate(const TapeImage &image, const Candidate &candidate,
-                                         const Endpoints &endpoints, const TrialOptions &options) {
-  TrialResult result;
-  auto judged = [&](llvm::Error error) -> llvm::Expected<TrialResult> {
-    llvm::Expected<bool> candidates = isOfCandidate(std::move(error));
-    if (!candidates)
-      return candidates.takeError();
-    return result;
-  };
-  llvm::Expected<std::unique_ptr<TapeSource>> source = TapeSource::create(readCandidate(image, candidate));
-  if (!source)
-    return source.takeError();
-  llvm::Expected<StartState> start = findStartState(**source, options.fromReset);
-  if (!start)
-    return judged(start.takeError());
-  Lockstep::Options lockstep;
-  lockstep.player = options.player;
-  lockstep.withTape = false;
-  llvm::Expected<std::unique_ptr<Lockstep>> run = Lockstep::start(**source, endpoints, *start, lockstep);
-  if (!run)
-    return judged(run.takeError());
-  // In steps, so that a part that waits for what it lacks does not do so again and again.
-  constexpr uint64_t step = 32;
-  for (uint64_t end = 0; end < candidate.packets.size() && !(*run)->stopped();) {
-    end = std::min<uint64_t>(end + step, candidate.packets.size());
-    if (llvm::Error error = (*run)->runTo(end))
-      return judged(std::move(error));
-    if (options.stopInVain && !(*run)->divergence() && (*run)->good.player->uselessWait())
-      return result;
+const Failure *deathOf(const ObservationLog &log, const Observation &seen) {
+  if (seen.state != Observation::State::Failed || !seen.failure || seen.failure > log.failures.size())
+    return nullptr;
+  const Failure &failure = log.failures[seen.failure - 1];
+  return isFatalForTarget(failure) ? &failure : nullptr;
+}
+
+std::optional<Failure> deathIn(const ObservationLog &log) {
+  for (const Observation &seen : log.observations)
+    if (const Failure *death = deathOf(log, seen))
+      return *death;
+  return std::nullopt;
+}
+
+void keep(Recaptured &kept, const ObservationLog &log) {
+  for (const Observation &seen : log.observations) {
+    llvm::ArrayRef<uint8_t> content = log.contentOf(seen);
+    kept.observations.push_back(seen);
+    kept.contents.emplace_back(content.begin(), content.end());
   }
-  result.goodFailure = (*run)->good.failure;
-  // A difference because the good side failed is not the bad side's.
-  if (!result.goodFailure)
-    result.divergence = (*run)->divergence();
-  return result;
 }
 
-llvm::Expected<Recaptured> recapture(TapeSource &candidate, const EndpointFactory &endpoint,
-                                     const TrialOptions &options) {
-  llvm::Expected<StartState> start = findStartState(candidate, options.fromReset);
-  if (!start)
-    return start.takeError();
-  llvm::Expected<TargetSet> targets = endpoint();
-  if (!targets)
-    return targets.takeError();
-  llvm::Expected<std::unique_ptr<Player>> player =
-      Player::create(candidate, targets->targets, options.player);
-  if (!player)
-    return player.takeError();
-  if (llvm::Error error = (*player)->prepare(*start))
-    return error;
-  Recaptured result;
-  PacketBatch batch;
-  ObservationLog log;
-  uint64_t count = candidate.reader().summary().packets;
-  while (result.observations.size() < count && !(*player)->stopped()) {
-    if (llvm::Error error = candidate.reader().readBlockFrom(result.observations.size(), batch))
-      return error;
-    for (size_t begin = 0; begin < batch.packets.size() && !(*player)->stopped();) {
-      log.clear();
-      llvm::Expected<size_t> issued = (*player)->issue(batch, begin, batch.packets.size(), log);
-      if (!issued)
-        return issued.takeError();
-      if (!*issued)
-        return result;
-      for (const Observation &seen : log.observations) {
-        llvm::ArrayRef<uint8_t> content = log.contentOf(seen);
-        result.observations.push_back(seen);
-        result.contents.emplace_back(content.begin(), content.end());
+class Trial {
+public:
+  Trial(TapeSource &source, const Endpoints &endpoints, const TrialOptions &options, CapturedTrial *captured)
+      : source(source), endpoints(endpoints), options(options), captured(captured) {}
+
+  llvm::Expected<TrialResult> run() {
+    if (llvm::Error error = play())
+      if (llvm::Error serious = unlessOfCandidate(std::move(error)))
+        return serious;
+    return std::move(result);
+  }
+
+private:
+  llvm::Error play() {
+    llvm::Expected<StartState> start = findStartState(source, options.fromReset);
+    if (!start)
+      return start.takeError();
+    return endpoints.good ? both(*start) : alone(*start);
+  }
+
+  llvm::Error both(const StartState &start) {
+    Lockstep::Options lockstep;
+    lockstep.player = options.player;
+    lockstep.withTape = false;
+    llvm::Expected<std::unique_ptr<Lockstep>> run = Lockstep::start(source, endpoints, start, lockstep);
+    if (!run)
+      return run.takeError();
+    // In steps, so that a part that waits for what it lacks does not do so again and again.
+    const uint64_t step = captured ? 1 : 32, count = source.reader().summary().packets;
+    for (uint64_t end = 0; end < count && !(*run)->stopped();) {
+      end = std::min<uint64_t>(end + step, count);
+      if (llvm::Error error = (*run)->runTo(end))
+        return error;
+      if (captured) {
+        keep(captured->good, (*run)->good.log);
+        keep(captured->bad, (*run)->bad.log);
       }
-      begin += *issued;
+      if (options.stopInVain && !(*run)->divergence() && (*run)->good.player->uselessWait())
+        return llvm::Error::success();
     }
+    result.goodFailure = (*run)->good.failure;
+    // A difference because the good side failed is not the bad side's.
+    if (!result.goodFailure && (*run)->divergence()) {
+      result.divergence = (*run)->divergence();
+      bool died = result.divergence->rule == Rule::TargetFailed;
+      result.failure = failureKindOf(*result.divergence, died ? deathIn((*run)->bad.log) : std::nullopt);
+    }
+    return llvm::Error::success();
   }
-  return result;
+
+  /// Nothing but the target's death counts: there is nobody to say what its answers should be.
+  llvm::Error alone(const StartState &start) {
+    llvm::Expected<TargetSet> targets = endpoints.bad();
+    if (!targets)
+      return targets.takeError();
+    llvm::Expected<std::unique_ptr<Player>> player = Player::create(source, targets->targets, options.player);
+    if (!player)
+      return player.takeError();
+    if (llvm::Error error = (*player)->prepare(start))
+      return error;
+    PacketBatch batch;
+    ObservationLog log;
+    WindowCursor cursor(source.reader());
+    const uint64_t count = source.reader().summary().packets;
+    for (uint64_t next = 0; next < count && !(*player)->stopped();) {
+      if (llvm::Error error = source.reader().readBlockFrom(next, batch))
+        return error;
+      for (size_t begin = 0; begin < batch.packets.size() && !(*player)->stopped();) {
+        log.clear();
+        llvm::Expected<size_t> issued = (*player)->issue(batch, begin, batch.packets.size(), log);
+        if (!issued)
+          return issued.takeError();
+        if (captured)
+          keep(captured->bad, log);
+        for (size_t i = 0; i < log.observations.size(); ++i)
+          if (const Failure *death = deathOf(log, log.observations[i]))
+            return died(**player, cursor, batch, begin + i, *death);
+        if (!*issued)
+          return llvm::Error::success();
+        begin += *issued;
+      }
+      next += batch.packets.size();
+    }
+    return llvm::Error::success();
+  }
+
+  llvm::Error died(Player &player, WindowCursor &cursor, const PacketBatch &batch, size_t index,
+                   const Failure &death) {
+    uint64_t ordinal = batch.firstOrdinal + index;
+    if (llvm::Error error = cursor.moveTo(ordinal))
+      return error;
+    const Packet &packet = batch.packets[index];
+    Comparison comparison;
+    comparison.rule = Rule::TargetFailed;
+    result.divergence =
+        describeDivergence(source, player.context(packet), packet, ordinal, cursor.window(), comparison);
+    result.divergence->failure = death.message;
+    result.failure = failureKindOf(*result.divergence, death);
+    return llvm::Error::success();
+  }
+
+  TapeSource &source;
+  const Endpoints &endpoints;
+  const TrialOptions &options;
+  CapturedTrial *captured;
+  TrialResult result;
+};
+
+} // namespace
+
+llvm::Expected<TrialResult> tryCandidate(TapeSource &candidate, const Endpoints &endpoints,
+                                         const TrialOptions &options) {
+  return Trial(candidate, endpoints, options, nullptr).run();
+}
+
+llvm::Expected<CapturedTrial> captureCandidate(TapeSource &candidate, const Endpoints &endpoints,
+                                               const TrialOptions &options) {
+  CapturedTrial captured;
+  llvm::Expected<TrialResult> result = Trial(candidate, endpoints, options, &captured).run();
+  if (!result)
+    return result.takeError();
+  captured.result = std::move(*result);
+  return captured;
 }
 
 } // namespace tapeback

@@ -13,8 +13,7 @@ public:
   Writing(const TapeImage &image, const Candidate &candidate, TapeSource &source, TapeWriter &writer)
       : image(image), candidate(candidate), source(source), writer(writer) {}
 
-  llvm::Expected<ReducedTape> run(const Recaptured &good, const Recaptured &bad,
-                                  const Divergence &divergence);
+  llvm::Expected<ReducedTape> run(const CapturedTrial &captured);
 
 private:
   llvm::Error tables();
@@ -24,6 +23,9 @@ private:
   llvm::Expected<BlobId> store(BlobId id);
   llvm::Error check(size_t at, const Recaptured &good, const Recaptured &bad, const Divergence &divergence);
   llvm::Error checkContent(size_t at, llvm::ArrayRef<uint8_t> wanted, llvm::ArrayRef<uint8_t> seen);
+  llvm::Expected<OraclePlace> placeAt(uint16_t device);
+  llvm::Error died(size_t at);
+  llvm::Error marks(ReducedTape &written);
   llvm::Error putOracle(Packet oracle, PacketExtra extra, const Packet *read);
   llvm::Error append(const Packet &packet, const PacketExtra &extra) { return writer.append(packet, extra); }
 
@@ -154,14 +156,54 @@ llvm::Error Writing::packets(const Recaptured &good, const Recaptured &bad, size
   return llvm::Error::success();
 }
 
-llvm::Error Writing::putOracle(Packet oracle, PacketExtra extra, const Packet *read) {
-  static constexpr char name[] = "reduced";
+llvm::Expected<OraclePlace> Writing::placeAt(uint16_t device) {
   llvm::Expected<std::unique_ptr<History>> history =
-      History::before(source, oracle.device, candidate.packets.size(), /*contents=*/false);
+      History::before(source, device, candidate.packets.size(), /*contents=*/false);
   if (!history)
     return history.takeError();
   const ShadowState &state = (*history)->state();
-  OraclePlace place{state.marker(), state.markerOccurrence(), state.commandsSinceMarker()};
+  return OraclePlace{state.marker(), state.markerOccurrence(), state.commandsSinceMarker()};
+}
+
+/// The packet failed, and is recorded so: no check could say more.
+llvm::Error Writing::died(size_t at) {
+  const Packet &packet = candidate.packets[at];
+  llvm::Expected<OraclePlace> place = placeAt(packet.device);
+  if (!place)
+    return place.takeError();
+  outcome.kind = Outcome::Kind::Failed;
+  outcome.packet = ordinals[at];
+  outcome.text = "reduced: the target fails here";
+  outcome.signature =
+      targetErrorSignature(packet, source.spaceName(packet.space), source.description(packet.device), *place);
+  return llvm::Error::success();
+}
+
+llvm::Error Writing::marks(ReducedTape &written) {
+  llvm::Expected<std::vector<TapeReader::TriggerRecord>> parents = image.source->reader().triggers();
+  if (!parents)
+    return parents.takeError();
+  for (const TapeReader::TriggerRecord &mark : *parents) {
+    auto at = llvm::lower_bound(candidate.original, mark.packet);
+    uint64_t ordinal = at != candidate.original.end() && *at == mark.packet
+                           ? ordinals[size_t(at - candidate.original.begin())]
+                           : noLink;
+    if (ordinal == noLink) {
+      ++written.marksLeftOut;
+      continue;
+    }
+    if (llvm::Error error = writer.trigger(ordinal, mark.text))
+      return error;
+    ++written.marks;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Writing::putOracle(Packet oracle, PacketExtra extra, const Packet *read) {
+  static constexpr char name[] = "reduced";
+  llvm::Expected<OraclePlace> place = placeAt(oracle.device);
+  if (!place)
+    return place.takeError();
   oracle.kind = PacketKind::Oracle;
   oracle.flags = Failed;
   oracle.completion = Completion::Done;
@@ -173,7 +215,7 @@ llvm::Error Writing::putOracle(Packet oracle, PacketExtra extra, const Packet *r
   outcome.packet = writer.packetCount();
   outcome.text = "reduced: the bad target parts from the good one here";
   outcome.signature = checkSignature(oracle, extra, name, read, read ? source.spaceName(read->space) : "",
-                                     source.description(oracle.device), place);
+                                     source.description(oracle.device), *place);
   return append(oracle, extra);
 }
 
@@ -259,59 +301,73 @@ llvm::Error Writing::check(size_t at, const Recaptured &good, const Recaptured &
   return putOracle(oracle, extra, &read);
 }
 
-llvm::Expected<ReducedTape> Writing::run(const Recaptured &good, const Recaptured &bad,
-                                         const Divergence &divergence) {
-  size_t at = size_t(divergence.place.packet);
-  if (at >= good.observations.size() || at >= bad.observations.size())
-    return failUsage("not-reproduced", "the targets stopped before the packet where they parted",
-                     "packet " + std::to_string(at), "an intermittent failure needs --tries");
+llvm::Expected<ReducedTape> Writing::run(const CapturedTrial &captured) {
+  const Divergence &divergence = *captured.result.divergence;
+  const size_t at = size_t(divergence.place.packet);
+  const bool dies = captured.bad.observations[at].state == Observation::State::Failed;
   if (llvm::Error error = tables())
     return error;
   if (llvm::Error error = startKeyframes())
     return error;
   // A check that differs is written by check().
-  bool isCheck = candidate.packets[at].kind == PacketKind::Oracle;
-  if (llvm::Error error = packets(good, bad, at + (isCheck ? 0 : 1)))
+  bool isCheck = !dies && candidate.packets[at].kind == PacketKind::Oracle;
+  if (llvm::Error error = packets(captured.good, captured.bad, at + (isCheck ? 0 : 1)))
     return error;
-  if (llvm::Error error = check(at, good, bad, divergence))
+  if (llvm::Error error = dies ? died(at) : check(at, captured.good, captured.bad, divergence))
+    return error;
+  ReducedTape written;
+  if (llvm::Error error = marks(written))
     return error;
   if (llvm::Error error = writer.endWindow(false))
     return error;
   llvm::Expected<TapeSummary> summary = writer.finish(outcome);
   if (!summary)
     return summary.takeError();
-  return ReducedTape{*summary, *outcome.signature};
+  written.summary = *summary;
+  written.signature = *outcome.signature;
+  return written;
+}
+
+/// A run of the candidate that failed as it should, and what came of each packet in it.
+llvm::Expected<CapturedTrial> captureFailure(TapeSource &source, const Endpoints &endpoints,
+                                             const TrialOptions &options, const FailureKind &failure,
+                                             unsigned tries) {
+  for (unsigned i = 0; i < tries; ++i) {
+    llvm::Expected<CapturedTrial> captured = captureCandidate(source, endpoints, options);
+    if (!captured)
+      return captured.takeError();
+    const std::optional<Divergence> &found = captured->result.divergence;
+    // A check is written behind the last packet of both.
+    bool whole = found && found->place.packet < captured->bad.observations.size() &&
+                 (!endpoints.good || found->place.packet < captured->good.observations.size());
+    if (whole && matchFailures(failure, captured->result.failure) >= SignatureMatch::SameKind)
+      return captured;
+  }
+  return failUsage("not-reproduced", "the smallest part did not fail when it was to be written", {},
+                   "the failure is intermittent: use --intermittent");
 }
 
 } // namespace
 
 llvm::Expected<ReducedTape> writeReduced(const TapeImage &image, const Selection &selection,
                                          const Endpoints &endpoints, const TrialOptions &options,
-                                         llvm::StringRef out) {
-  Candidate candidate = makeCandidate(image, selection);
-  llvm::Expected<TrialResult> result = tryCandidate(image, candidate, endpoints, options);
-  if (!result)
-    return result.takeError();
-  if (!result->divergence)
-    return failUsage("not-reproduced", "the smallest part did not fail when it was to be written", {},
-                     "the failure is intermittent: use --tries");
-  llvm::Expected<std::unique_ptr<TapeSource>> source = TapeSource::create(readCandidate(image, candidate));
+                                         const FailureKind &failure, unsigned tries, llvm::StringRef out) {
+  llvm::Expected<Candidate> candidate = makeCandidate(image, selection);
+  if (!candidate)
+    return candidate.takeError();
+  llvm::Expected<std::unique_ptr<TapeSource>> source = sourceOf(image, *candidate);
   if (!source)
     return source.takeError();
-  llvm::Expected<Recaptured> good = recapture(**source, endpoints.good, options);
-  if (!good)
-    return good.takeError();
-  llvm::Expected<Recaptured> bad = recapture(**source, endpoints.bad, options);
-  if (!bad)
-    return bad.takeError();
+  llvm::Expected<CapturedTrial> captured = captureFailure(**source, endpoints, options, failure, tries);
+  if (!captured)
+    return captured.takeError();
   Manifest manifest = image.source->reader().manifest();
   manifest.parentRoot = image.source->reader().summary().root;
   manifest.derivation = "reduce";
   llvm::Expected<std::unique_ptr<TapeWriter>> writer = TapeWriter::create(out, manifest);
   if (!writer)
     return writer.takeError();
-  llvm::Expected<ReducedTape> written =
-      Writing(image, candidate, **source, **writer).run(*good, *bad, *result->divergence);
+  llvm::Expected<ReducedTape> written = Writing(image, *candidate, **source, **writer).run(*captured);
   if (!written)
     (*writer)->discard();
   return written;
