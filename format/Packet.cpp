@@ -15,7 +15,7 @@ constexpr std::array<const char *, packetKindCount> kindNames = {
     "interrupt",     "counter-snapshot", "marker", "span-begin",     "span-end",
     "clock-sample",  "oracle",           "reset",  "tick",           "loss",
     "memory-map",    "memory-unmap",     "open",   "close",          "late-completion",
-    "expectation",
+    "expectation",   "command-done",
 };
 static_assert(kindNames.back() != nullptr);
 

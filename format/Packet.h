@@ -59,8 +59,12 @@ enum class PacketKind : uint8_t {
   Expectation =
       25, ///< What a memory check that failed wanted: addr, length, payload. Directly before its Oracle,
           ///< so that a replay can redo the check. (A check that held wanted what its Acquire has.)
+  CommandDone = 26, ///< The host learnt that an entry of a queue is done, from a ring of completions: addr =
+                    ///< IOVA of the completion, length, payload = it; val = queue, count = the entry's
+                    ///< number, as in its Submit; expected = IOVA of the ring, mask = entries that the ring
+                    ///< has. The DmaCompletions of the entry's transfers follow.
 };
-constexpr unsigned packetKindCount = 26;
+constexpr unsigned packetKindCount = 27;
 
 /// Lower-case kebab name ("register-read"), or "unknown-N" is the caller's business: returns nullptr if
 /// unknown.

@@ -28,6 +28,7 @@ private:
   void addQueues(const Description &description, capture::Device &device);
   void addLayout(const LayoutDescription &layout, uint32_t firstLayout);
   void addForm(const EntryForm &form, uint32_t firstLayout);
+  Place placeOf(const RingDescription &ring, uint32_t queue, std::map<uint32_t, std::vector<Role>> &rolesOf);
   void addHandOver(const Description &description, capture::Device &device);
   void addReadings(const Description &description, capture::Device &device);
   capture::Condition conditionOf(const RegisterCondition &condition, uint32_t activity) const {
@@ -45,6 +46,8 @@ private:
   std::vector<Layout> layouts;
   std::vector<Form> forms;
   std::vector<capture::EntryTransfer> entryTransfers;
+  std::vector<Completions> rings;
+  std::vector<ContentCounter> contentCounters;
   std::vector<Counter> counters;
   std::vector<Fingerprint> fingerprints;
   std::map<unsigned, uint32_t> registerIndex; ///< Of the present device: description's index to the table's.
@@ -86,11 +89,17 @@ void Compiler::addRegisters(const Description &description, capture::Device &dev
       used.insert({transfer.hostAddress, transfer.deviceAddress, transfer.count});
   }
   for (const QueueDescription &queue : description.queues) {
-    used.insert({queue.base, queue.size, queue.doorbell});
-    for (std::optional<unsigned> reg : {queue.baseHigh, queue.head, queue.done})
+    used.insert(queue.doorbell);
+    for (std::optional<unsigned> reg : {queue.base, queue.baseHigh, queue.size, queue.head, queue.done})
       if (reg)
         used.insert(*reg);
     used.insert(queue.rewind.begin(), queue.rewind.end());
+  }
+  for (const RingDescription &ring : description.completionQueues) {
+    used.insert(ring.doorbell);
+    for (std::optional<unsigned> reg : {ring.base, ring.baseHigh, ring.size})
+      if (reg)
+        used.insert(*reg);
   }
   if (!description.queues.empty())
     for (const std::vector<RegisterCondition> *list : {&description.idle, &description.resets})
@@ -161,10 +170,13 @@ void Compiler::addForm(const EntryForm &form, uint32_t firstLayout) {
   row.opcode = form.opcode;
   row.transfers = {uint32_t(entryTransfers.size()), uint32_t(form.transfers.size())};
   for (const tapeback::EntryTransfer &transfer : form.transfers)
-    entryTransfers.push_back({fieldConditionOf(form, transfer.when), fieldOf(form, transfer.hostAddress),
-                              fieldOf(form, transfer.rowBytes), fieldOf(form, transfer.rows),
-                              fieldOf(form, transfer.hostStride), fieldOf(form, transfer.deviceAddress),
-                              fieldOf(form, transfer.deviceStride), transfer.toDevice, 0});
+    entryTransfers.push_back(
+        {fieldConditionOf(form, transfer.when), fieldOf(form, transfer.hostAddress),
+         fieldOf(form, transfer.rowBytes), fieldOf(form, transfer.rows), fieldOf(form, transfer.hostStride),
+         fieldOf(form, transfer.deviceAddress), fieldOf(form, transfer.deviceStride),
+         transfer.pages ? fieldOf(form, transfer.pages->second) : capture::Field{}, transfer.plus,
+         transfer.times, transfer.toDevice, transfer.pages ? uint32_t(transfer.pages->size) : 0,
+         transfer.content ? firstLayout + *transfer.content : none, 0});
   if (form.fence) {
     row.fenceAddress = fieldOf(form, form.fence->address);
     row.fenceValue = fieldOf(form, form.fence->value);
@@ -175,6 +187,17 @@ void Compiler::addForm(const EntryForm &form, uint32_t firstLayout) {
     row.chainLayout = firstLayout + form.chain->layout;
     row.chainLimit = form.chain->limit;
   }
+  if (form.creates) {
+    row.createsNumber = fieldOf(form, form.creates->number);
+    row.createsBase = fieldOf(form, form.creates->base);
+    row.createsSize = fieldOf(form, form.creates->size);
+    row.createsPlus = form.creates->sizePlus;
+    row.createsCompletions = form.creates->completions;
+  }
+  if (form.deletes) {
+    row.deletesNumber = fieldOf(form, form.deletes->number);
+    row.deletesCompletions = form.deletes->completions;
+  }
   forms.push_back(row);
 }
 
@@ -182,9 +205,30 @@ void Compiler::addLayout(const LayoutDescription &layout, uint32_t firstLayout) 
   layouts.push_back({layout.size,
                      0,
                      layout.opcode ? fieldOf(*layout.opcode) : capture::Field{},
-                     {uint32_t(forms.size()), uint32_t(layout.forms.size())}});
+                     {uint32_t(forms.size()), uint32_t(layout.forms.size())},
+                     layout.tag ? fieldOf(*layout.tag) : capture::Field{}});
   for (const EntryForm &form : layout.forms)
     addForm(form, firstLayout);
+}
+
+Place Compiler::placeOf(const RingDescription &ring, uint32_t queue,
+                        std::map<uint32_t, std::vector<Role>> &rolesOf) {
+  auto reg = [&](std::optional<unsigned> wanted) {
+    if (!wanted)
+      return none;
+    uint32_t row = registerIndex[*wanted];
+    rolesOf[row].push_back({Role::Config, queue});
+    return row;
+  };
+  unsigned low = ring.sizeLow, high = std::min(ring.sizeHigh, 63u);
+  return {ring.number.value_or(noNumber),
+          ring.sizePlus,
+          reg(ring.base),
+          reg(ring.baseHigh),
+          reg(ring.size),
+          low,
+          high - low + 1,
+          0};
 }
 
 void Compiler::addQueues(const Description &description, capture::Device &device) {
@@ -207,12 +251,28 @@ void Compiler::addQueues(const Description &description, capture::Device &device
         rolesOf[row].push_back({*kind, number});
       return row;
     };
-    queues.push_back({uint32_t(index), reg(queue.base, Role::Config), reg(queue.baseHigh, Role::Config),
-                      reg(queue.size, Role::Config), reg(queue.head, Role::Head),
+    queues.push_back({placeOf(queue, number, rolesOf), uint32_t(index), reg(queue.head, Role::Head),
                       reg(queue.doorbell, Role::Doorbell), reg(queue.done, Role::Done),
-                      firstLayout + queue.layout});
+                      firstLayout + queue.layout, 0});
     for (unsigned rewind : queue.rewind)
       reg(rewind, Role::Rewind);
+  }
+  device.contentCounters = {uint32_t(contentCounters.size()), 0};
+  for (size_t id = 0; id < description.counters.size(); ++id)
+    if (const auto &content = description.counters[id].content) {
+      contentCounters.push_back(
+          {uint32_t(id), firstLayout + content->layout,
+           fieldOf(description.layouts[content->layout].forms.front(), content->field)});
+      ++device.contentCounters.count;
+    }
+  device.rings = {uint32_t(rings.size()), uint32_t(description.completionQueues.size())};
+  for (const RingDescription &ring : description.completionQueues) {
+    const LayoutDescription &layout = description.layouts[ring.layout];
+    uint32_t doorbell = registerIndex[ring.doorbell];
+    rolesOf[doorbell].push_back({Role::CompletionDoorbell, uint32_t(rings.size())});
+    rings.push_back({placeOf(ring, 0, rolesOf), doorbell, layout.size, fieldOf(layout.completes->queue),
+                     fieldOf(layout.completes->tag), fieldOf(layout.completes->phase),
+                     fieldConditionOf(layout.forms.front(), layout.completes->success)});
   }
   for (const RegisterCondition &condition : description.idle)
     idle[registerIndex[condition.reg]].push_back(conditionOf(condition, none));
@@ -252,6 +312,8 @@ void Compiler::addReadings(const Description &description, capture::Device &devi
   device.counters = {uint32_t(counters.size()), 0};
   for (size_t id = 0; id < description.counters.size(); ++id) {
     const CounterDescription &counter = description.counters[id];
+    if (counter.content)
+      continue;
     const RegisterDescription &reg = description.registers[counter.reg];
     Counter row = {};
     if (!copyText(row.name, counter.name))
@@ -328,6 +390,8 @@ std::vector<uint8_t> Compiler::finish(const EvidenceOptions &evidence) const {
   table.layouts = put(layouts);
   table.forms = put(forms);
   table.entryTransfers = put(entryTransfers);
+  table.rings = put(rings);
+  table.contentCounters = put(contentCounters);
   table.evidence =
       (evidence.atMarkers ? uint32_t(AtMarkers) : 0) | (evidence.atFences ? uint32_t(AtFences) : 0);
   table.evidencePeriodNs = evidence.periodNs;
@@ -353,6 +417,7 @@ Expected<std::vector<uint8_t>> compileCaptureTable(ArrayRef<CaptureSource> sourc
                   source.description->handOver.size();
       for (const QueueDescription &queue : source.description->queues)
         estimate += 7 + queue.rewind.size();
+      estimate += 8 * source.description->completionQueues.size();
       for (const LayoutDescription &layout : source.description->layouts)
         for (const EntryForm &form : layout.forms)
           estimate += 2 + form.transfers.size();

@@ -39,6 +39,7 @@ constexpr KindRow rows[] = {
     {PacketKind::MemoryUnmap, true, false, false, false},
     {PacketKind::Close, false, false, false, false},
     {PacketKind::Expectation, false, false, false, true},
+    {PacketKind::CommandDone, false, false, false, true},
 };
 
 /// By kind: 1 + its place in `rows`.
@@ -104,7 +105,8 @@ std::optional<RingPacket> readRecord(const ring::Record &record, uint64_t payloa
   if (row->kind == PacketKind::DmaDescriptor && record.link >= device.activities &&
       (record.link != noLink || device.queues == 0))
     return std::nullopt;
-  if (row->kind == PacketKind::Submit && record.value >= device.queues)
+  if ((row->kind == PacketKind::Submit || row->kind == PacketKind::CommandDone) &&
+      record.value >= device.queues)
     return std::nullopt;
   bool transfer = row->kind == PacketKind::DmaDescriptor || row->kind == PacketKind::DmaCompletion;
   bool toDevice = record.flags & TransferToDevice, fromDevice = record.flags & TransferFromDevice;
@@ -135,7 +137,7 @@ std::optional<RingPacket> readRecord(const ring::Record &record, uint64_t payloa
   // Those whose content comes with the completion get their flags then; those that carry none have none.
   bool contentNow = row->kind == PacketKind::MemoryWrite || row->kind == PacketKind::Submit ||
                     row->kind == PacketKind::Expectation || row->kind == PacketKind::DmaDescriptor ||
-                    row->kind == PacketKind::DmaCompletion;
+                    row->kind == PacketKind::DmaCompletion || row->kind == PacketKind::CommandDone;
   bool carries = !(row->kind == PacketKind::DmaDescriptor && fromDevice) &&
                  !(row->kind == PacketKind::DmaCompletion && toDevice);
   // Content that the device has yet to make, or to make anew, is not missing.

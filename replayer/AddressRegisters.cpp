@@ -11,7 +11,11 @@ AddressRegisters::AddressRegisters(const Description *description, const std::ve
   if (!description)
     return;
   for (const QueueDescription &queue : description->queues)
-    addSlot(queue.base, queue.baseHigh);
+    if (queue.base)
+      addSlot(*queue.base, queue.baseHigh);
+  for (const RingDescription &ring : description->completionQueues)
+    if (ring.base)
+      addSlot(*ring.base, ring.baseHigh);
   for (unsigned reg = 0; reg < description->registers.size(); ++reg) {
     const RegisterDescription &low = description->registers[reg];
     bool isAddress = low.cls == RegisterClass::AddressLow || low.policy == ReplayPolicy::Relocate;

@@ -90,6 +90,26 @@ llvm::Expected<std::string> fenceText(TapeSource &source, uint64_t ordinal, cons
   return text;
 }
 
+/// The command that a completion is of: the Submit of that number.
+llvm::Expected<std::string> doneText(TapeSource &source, uint64_t ordinal, const Packet &done,
+                                     const PacketExtra &told) {
+  std::string text;
+  llvm::Error error = walkBack(
+      source, ordinal, [&](uint64_t, const Packet &packet, const PacketExtra &extra) -> llvm::Expected<bool> {
+        if (packet.kind != PacketKind::Submit || packet.device != done.device || packet.value != done.value ||
+            extra.count != told.count)
+          return true;
+        llvm::Expected<std::string> found = submitText(source, packet, extra);
+        if (!found)
+          return found.takeError();
+        text = *found;
+        return false;
+      });
+  if (error)
+    return error;
+  return text;
+}
+
 llvm::Expected<std::string> doorbellText(TapeSource &source, uint64_t ordinal) {
   constexpr size_t shown = 4;
   llvm::Expected<std::vector<uint64_t>> submits = submitsOfDoorbell(source, ordinal);
@@ -210,6 +230,7 @@ llvm::Expected<std::string> commandText(TapeSource &source, uint64_t ordinal) {
     return error;
   switch (packet.kind) {
   case PacketKind::Submit: return submitText(source, packet, extra);
+  case PacketKind::CommandDone: return doneText(source, ordinal, packet, extra);
   case PacketKind::RegisterWrite: return doorbellText(source, ordinal);
   case PacketKind::MemoryWait: return fenceText(source, ordinal, packet, extra);
   case PacketKind::DmaCompletion:

@@ -10,7 +10,8 @@ using State = Observation::State;
 bool bringsContent(const Packet &packet) {
   switch (packet.kind) {
   case PacketKind::MemoryRead:
-  case PacketKind::Acquire: return true;
+  case PacketKind::Acquire:
+  case PacketKind::CommandDone: return true;
   case PacketKind::DmaCompletion: return packet.flags & TransferFromDevice;
   default: return false;
   }
@@ -199,6 +200,7 @@ Comparison compareObservations(const Packet &packet, const PacketExtra &extra,
     return byRule(e.value == a.value ? Rule::Same : Rule::PollCondition);
   case PacketKind::MemoryRead:
   case PacketKind::Acquire:
+  case PacketKind::CommandDone:
   case PacketKind::DmaCompletion: {
     Comparison result = bringsContent(packet) ? compareContent(expected, actual) : byRule(Rule::Same);
     bool live = a.rule == Rule::LiveValue || e.rule == Rule::LiveValue;
@@ -251,6 +253,7 @@ CanonicalObservation canonical(const Packet &packet, const ComparisonContext &co
     break;
   case PacketKind::MemoryRead:
   case PacketKind::Acquire:
+  case PacketKind::CommandDone:
   case PacketKind::DmaCompletion:
     if (bringsContent(packet)) {
       llvm::XXH128_hash_t hash = llvm::xxh3_128bits(side.content);

@@ -26,6 +26,7 @@ static bool usesMemory(PacketKind kind) {
   case PacketKind::MemoryWait:
   case PacketKind::Acquire:
   case PacketKind::Submit:
+  case PacketKind::CommandDone:
   case PacketKind::DmaDescriptor:
   case PacketKind::DmaCompletion:
   case PacketKind::MemoryMap:

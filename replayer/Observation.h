@@ -73,7 +73,7 @@ inline uint64_t littleEndian(llvm::ArrayRef<uint8_t> bytes) {
 Observation recordedObservation(const Packet &packet, const PacketExtra &extra);
 
 /// The packet's kind brings content of memory with it when it is re-issued (MemoryRead, Acquire,
-/// DmaCompletion from the device).
+/// CommandDone, DmaCompletion from the device).
 bool bringsContent(const Packet &packet);
 
 } // namespace tapeback

@@ -104,7 +104,7 @@ llvm::Expected<std::unique_ptr<Player>> Player::create(TapeSource &source, llvm:
     player->bindings.push_back(std::move(*binding));
     const Description *description = source.description(uint16_t(i));
     player->followers.emplace_back(description);
-    player->following.push_back({CompletionOrder(description), Substitution(description), {}});
+    player->following.emplace_back(description);
   }
   return player;
 }
@@ -230,7 +230,7 @@ llvm::Expected<llvm::ArrayRef<uint8_t>> Player::queueContent(const Packet &packe
   lastContent = {packet.device, packet.address, extra.length, extra.payload};
   bindings[packet.device].live().overwritten(packet.address, size);
   if (packet.kind == PacketKind::Submit)
-    noteSubmit(packet, *content);
+    noteSubmit(packet, extra, *content);
   else
     noteOverwritten(packet, extra);
   return llvm::ArrayRef<uint8_t>(arena).slice(at, size);
@@ -468,10 +468,15 @@ llvm::Error Player::carryOut(const PacketBatch &batch, size_t index, Observation
   case PacketKind::DmaDescriptor:
     if (llvm::Error error = binding.relocation().transfer(ordinal, packet, extra))
       return error;
+    noteContent(ordinal, packet, extra);
     return descriptor(packet, extra, o);
   case PacketKind::DmaCompletion:
     binding.relocation().completed(extra.link);
+    if (binding.capabilities().memory && !following[packet.device].contents.empty())
+      if (llvm::Error error = leaveOut(packet, extra))
+        return error;
     return bringsContent(packet) ? readContent(packet, extra, log, o) : llvm::Error::success();
+  case PacketKind::CommandDone: return commandDone(packet, extra, log, o);
   case PacketKind::Interrupt: return interrupt(packet, extra, o);
   case PacketKind::CounterSnapshot: return counter(packet, o);
   case PacketKind::Oracle: return oracle(ordinal, packet, extra, o);
@@ -514,6 +519,7 @@ void Player::noteWrite(const Packet &packet) {
       if (condition.reg == reg && condition.holds(packet.value)) {
         following[packet.device].order.reset();
         following[packet.device].interrupts.reset();
+        following[packet.device].completions.reset();
       }
   }
   if (!rule.acknowledges)
@@ -564,7 +570,7 @@ llvm::Error Player::counter(const Packet &packet, Observation &o) {
     o.value = *value;
     return llvm::Error::success();
   }
-  if (!counter) {
+  if (!counter || counter->content) {
     o.state = State::NotIssued;
     o.rule = Rule::UnknownCounter;
     return llvm::Error::success();
@@ -585,8 +591,7 @@ llvm::Error Player::resetDevice(uint64_t ordinal, const Packet &packet, Observat
   }
   ResetKind kind = ResetKind(packet.value);
   followers[packet.device].reset();
-  following[packet.device] = {
-      CompletionOrder(binding.description()), Substitution(binding.description()), {}};
+  following[packet.device] = Following(binding.description());
   if (binding.isFresh(kind))
     return llvm::Error::success();
   return binding.reset(kind, ordinal, fingerprintDifferences);

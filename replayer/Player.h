@@ -3,6 +3,7 @@
 // Replay has one Player, bisect two that are fed the same packets.
 #pragma once
 
+#include "replayer/CommandCompletion.h"
 #include "replayer/Comparison.h"
 #include "replayer/CompletionOrder.h"
 #include "replayer/DeviceBinding.h"
@@ -132,7 +133,13 @@ private:
   /// The entry as this run has it, in `scratch` if it is another than the recorded one. Fills `changed`.
   llvm::ArrayRef<uint8_t> liveEntry(const Packet &packet, llvm::ArrayRef<uint8_t> entry);
   void noteLive(const Packet &packet, llvm::ArrayRef<uint8_t> entry);
-  void noteSubmit(const Packet &packet, llvm::ArrayRef<uint8_t> entry);
+  void noteSubmit(const Packet &packet, const PacketExtra &extra, llvm::ArrayRef<uint8_t> entry);
+  // PlayerCompletions.cpp
+  llvm::Error lookAtRing(uint16_t device, uint64_t base, uint64_t size);
+  llvm::Error commandDone(const Packet &packet, const PacketExtra &extra, ObservationLog &log,
+                          Observation &o);
+  void noteContent(uint64_t descriptor, const Packet &packet, const PacketExtra &extra);
+  llvm::Error leaveOut(const Packet &packet, const PacketExtra &extra);
   void noteOverwritten(const Packet &packet, const PacketExtra &extra);
   llvm::Error notePassed(const Packet &packet, ObservationLog &log, Observation &o);
   llvm::Error checkOrder(uint16_t device, llvm::ArrayRef<CompletionOrder::Due> due, ObservationLog &log,
@@ -161,10 +168,20 @@ private:
   std::vector<DeviceBinding> bindings;
   std::vector<QueueFollower> followers; ///< By device.
   struct Following {
+    explicit Following(const Description *description)
+        : order(description), substitution(description), completions(description) {}
     CompletionOrder order;
     Substitution substitution;
     InterruptFollower interrupts;
-    bool works = false; ///< Something was handed over since the reset.
+    CommandCompletion completions;
+    const EntryForm *form = nullptr; ///< Of the entry submitted last, and that entry.
+    std::vector<uint8_t> entry;
+    struct Content {
+      unsigned layout;
+      uint64_t offset; ///< Of the transfer's first byte in it.
+    };
+    std::map<uint64_t, Content> contents; ///< By descriptor; of transfers that are not done.
+    bool works = false;                   ///< Something was handed over since the reset.
   };
   std::vector<Following> following; ///< By device.
   PollFinder polls;

@@ -70,7 +70,7 @@ llvm::Error Player::writeContent(const Packet &packet, const PacketExtra &extra,
     return notIssued(Rule::Unsupported);
   if (!extra.payload) {
     if (packet.kind == PacketKind::Submit)
-      noteSubmit(packet, {});
+      noteSubmit(packet, extra, {});
     if (!isMapped(packet, extra))
       return notIssued(Rule::NotMapped);
     return extra.length ? notIssued(Rule::ContentNotCaptured) : llvm::Error::success();
@@ -82,7 +82,7 @@ llvm::Error Player::writeContent(const Packet &packet, const PacketExtra &extra,
   if (packet.kind == PacketKind::MemoryWrite)
     noteOverwritten(packet, extra);
   if (packet.kind == PacketKind::Submit) {
-    noteSubmit(packet, *content);
+    noteSubmit(packet, extra, *content);
     if (llvm::Error error = binding.relocation().submitted(packet.value, packet.address, *content))
       return error;
   }

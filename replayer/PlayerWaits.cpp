@@ -307,7 +307,15 @@ llvm::Error Player::interrupt(const Packet &packet, const PacketExtra &extra, Ob
 //===- Order
 //-----------------------------------------------------------------------------------------------===//
 
-void Player::noteSubmit(const Packet &packet, llvm::ArrayRef<uint8_t> entry) {
+void Player::noteSubmit(const Packet &packet, const PacketExtra &extra, llvm::ArrayRef<uint8_t> entry) {
+  Following &follows = following[packet.device];
+  follows.completions.submitted(packet.value, extra.count, entry);
+  const Description *description = source.description(packet.device);
+  follows.form = description && packet.value < description->queues.size()
+                     ? description->layouts[description->queues[packet.value].layout].formOf(entry)
+                     : nullptr;
+  if (follows.form)
+    follows.entry.assign(entry.begin(), entry.end());
   followers[packet.device].submitted(packet.value, entry);
   following[packet.device].order.submitted(packet.value, entry);
 }

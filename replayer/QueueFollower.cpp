@@ -22,7 +22,7 @@ void QueueFollower::written(unsigned reg, uint64_t value) {
   for (size_t i = 0; i < queues.size(); ++i) {
     const QueueDescription &queue = description->queues[i];
     if (queue.size == reg)
-      queues[i].size = value;
+      queues[i].size = queue.entriesOf(value);
     if (llvm::is_contained(queue.rewind, reg))
       queues[i].tail = queues[i].submitted = 0;
     if (queue.doorbell == reg) {

@@ -84,6 +84,8 @@ llvm::Error Relocation::submitted(uint64_t queue, uint64_t address, llvm::ArrayR
     return llvm::Error::success();
   if (llvm::Error error = pointers.learn(map, address, *form, entry))
     return error;
+  if (llvm::Error error = notePages(queue, *form, entry))
+    return error;
   if (!form->chain)
     return llvm::Error::success();
   const EntryForm::Chain &chain = *form->chain;
@@ -105,8 +107,75 @@ llvm::Error Relocation::written(DeviceBinding &binding, unsigned reg) {
     }
     List list = lists[i];
     lists.erase(lists.begin() + ptrdiff_t(i));
-    if (llvm::Error error = follow(binding, list))
+    if (llvm::Error error = list.page ? followPages(binding, list) : follow(binding, list))
       return error;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Relocation::checkNotIncoming(uint64_t address, uint64_t size) const {
+  for (const Incoming &range : incoming)
+    for (uint64_t row = 0; row < range.rows.count; ++row) {
+      uint64_t start = range.rows.rowAddress(row);
+      if (start - address < size || address - start < range.rows.rowBytes)
+        return failUsage("relocation-unknown", "the list element at " + at(address) +
+                                                   " is written by the device itself (packet " +
+                                                   std::to_string(range.descriptor) +
+                                                   "): its addresses cannot be changed before it is read");
+    }
+  return llvm::Error::success();
+}
+
+/// Lists of pages' addresses that an entry names, if more than two pages are moved.
+llvm::Error Relocation::notePages(uint64_t queue, const EntryForm &form, llvm::ArrayRef<uint8_t> entry) {
+  constexpr size_t mostLists = 1 << 16;
+  for (const EntryTransfer &transfer : form.transfers) {
+    if (!transfer.pages ||
+        (transfer.when && !transfer.when->holds(entryValue(form.fields[transfer.when->field], entry))))
+      continue;
+    uint64_t bytes =
+        ((transfer.rowBytes ? entryValue(form.fields[*transfer.rowBytes], entry) : 0) + transfer.plus) *
+        transfer.times;
+    uint64_t page = transfer.pages->size;
+    uint64_t first = page - (entryValue(form.fields[transfer.hostAddress], entry) & (page - 1));
+    if (bytes <= first || bytes - first <= page)
+      continue;
+    if (lists.size() >= mostLists)
+      return failUsage("relocation-limit", "more lists than a queue can have entries");
+    lists.push_back({queue, entryValue(form.fields[transfer.pages->second], entry), &form, page,
+                     (bytes - first + page - 1) / page});
+  }
+  return llvm::Error::success();
+}
+
+/// Each place holds the address of a page, but for the last in a page of the list, if more than one page is
+/// left: that of where the list goes on.
+llvm::Error Relocation::followPages(DeviceBinding &binding, const List &list) {
+  EntryForm form;
+  form.name = list.form->name + "'s list of pages";
+  form.fields.emplace_back();
+  form.fields.front().name = "page";
+  form.fields.front().width = 8;
+  form.fields.front().high = 63;
+  form.fields.front().address = true;
+  uint64_t address = list.first;
+  uint8_t place[8];
+  for (uint64_t left = list.places; left;) {
+    if (!binding.isMapped(address, 8))
+      return llvm::Error::success(); // It ends here for the device, too.
+    if (llvm::Error error = checkNotIncoming(address, 8))
+      return error;
+    if (llvm::Error error = binding.readMemory(address, place))
+      return error;
+    if (llvm::Error error = pointers.learn(map, address, form, place))
+      return error;
+    if (llvm::Error error = binding.writeMemory(address, place))
+      return error;
+    bool goesOn = (address & (list.page - 1)) + 8 >= list.page && left > 1;
+    left -= goesOn ? 0 : 1;
+    if (goesOn && entryValue(form.fields.front(), place) == address)
+      return llvm::Error::success(); // Round and round.
+    address = goesOn ? entryValue(form.fields.front(), place) : address + 8;
   }
   return llvm::Error::success();
 }
@@ -121,15 +190,8 @@ llvm::Error Relocation::follow(DeviceBinding &binding, const List &list) {
     const LayoutDescription &layout = description->layouts[form->chain->layout];
     if (!binding.isMapped(address, layout.size))
       return llvm::Error::success();
-    for (const Incoming &range : incoming)
-      for (uint64_t row = 0; row < range.rows.count; ++row) {
-        uint64_t start = range.rows.rowAddress(row);
-        if (start - address < layout.size || address - start < range.rows.rowBytes)
-          return failUsage("relocation-unknown", "the list element at " + at(address) +
-                                                     " is written by the device itself (packet " +
-                                                     std::to_string(range.descriptor) +
-                                                     "): its addresses cannot be changed before it is read");
-      }
+    if (llvm::Error error = checkNotIncoming(address, layout.size))
+      return error;
     element.resize(layout.size);
     if (llvm::Error error = binding.readMemory(address, element))
       return error;

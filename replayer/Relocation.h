@@ -63,12 +63,16 @@ private:
   struct List {
     uint64_t queue, first;
     const EntryForm *form;
+    uint64_t page = 0, places = 0; ///< A list of pages' addresses: a page's size, how many pages there are.
   };
   struct Incoming {
     uint64_t descriptor;
     Rows rows;
   };
   llvm::Error follow(DeviceBinding &binding, const List &list);
+  llvm::Error followPages(DeviceBinding &binding, const List &list);
+  llvm::Error notePages(uint64_t queue, const EntryForm &form, llvm::ArrayRef<uint8_t> entry);
+  llvm::Error checkNotIncoming(uint64_t address, uint64_t size) const;
 
   MemoryLayout layout;
   const Description *description;

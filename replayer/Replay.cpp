@@ -117,6 +117,7 @@ bool isProgramOperation(const Packet &packet) {
   case PacketKind::MemoryWait:
   case PacketKind::Acquire:
   case PacketKind::Submit:
+  case PacketKind::CommandDone:
   case PacketKind::DmaCompletion:
   case PacketKind::Interrupt:
   case PacketKind::CounterSnapshot:

@@ -124,7 +124,7 @@ void PacketPrinter::writeObject(json::OStream &os, uint64_t ordinal, uint64_t wi
       os.attribute("lost", packet.value == unknownCount ? json::Value(nullptr) : json::Value(packet.value));
     else if (packet.kind == PacketKind::Reset)
       os.attribute("reset", resetText(packet.value));
-    else if (packet.kind == PacketKind::Submit) {
+    else if (packet.kind == PacketKind::Submit || packet.kind == PacketKind::CommandDone) {
       os.attribute("queue", packet.value);
       os.attribute("index", extra.count);
       if (fetched.layout)

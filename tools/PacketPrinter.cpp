@@ -104,6 +104,10 @@ const LayoutDescription *PacketPrinter::layoutOf(const Packet &packet, const Pac
                    extra.length == element->layout->size
                ? element->layout
                : nullptr;
+  if (packet.kind == PacketKind::CommandDone) {
+    const Description *known = description(packet.device);
+    return known && packet.value < known->queues.size() ? known->completionLayout() : nullptr;
+  }
   const Description *known = packet.kind == PacketKind::Submit ? description(packet.device) : nullptr;
   return known && packet.value < known->queues.size() ? &known->layouts[known->queues[packet.value].layout]
                                                       : nullptr;
@@ -221,7 +225,8 @@ std::string PacketPrinter::details(const Packet &packet, const PacketExtra &extr
     return place(packet) + condition() + ": " + hex(packet.value) + fields(packet) + " after " +
            std::to_string(extra.count) + " reads";
   case PacketKind::MemoryWait: return hex(packet.address) + condition() + ": " + hex(packet.value);
-  case PacketKind::Submit: return submission(packet, extra, fetched);
+  case PacketKind::Submit:
+  case PacketKind::CommandDone: return submission(packet, extra, fetched);
   case PacketKind::MemoryWrite:
     if (fetched.layout)
       return range() + ": " + formatEntry(*fetched.layout, fetched.content);

@@ -33,6 +33,7 @@ constexpr KindShape shapes[] = {
     /* close */ {nullptr, nullptr, 0},
     /* late-completion */ {nullptr, "value", S::Link},
     /* expectation */ {"address", nullptr, S::Space | S::Length | S::Payload},
+    /* command-done */ {"address", "queue", S::Space | S::Length | S::Payload},
 };
 static_assert(std::size(shapes) == packetKindCount);
 constexpr KindShape unknownShape = {"address", "value",

@@ -17,6 +17,12 @@ uint64_t RegisterDescription::Flow::mask() const {
   return bitMask(low, high);
 }
 
+uint64_t RingDescription::entriesOf(uint64_t value) const {
+  unsigned bits = sizeHigh >= sizeLow ? sizeHigh - sizeLow + 1 : 0;
+  uint64_t mask = bits >= 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
+  return ((value >> (sizeLow & 63)) & mask) + sizePlus;
+}
+
 uint64_t FieldDescription::mask() const {
   return bitMask(low, high);
 }

@@ -153,6 +153,7 @@ struct EntryField {
   bool isSigned = false;      ///< Printed and compared as two's complement.
   bool address = false;       ///< A host address: what relocation patches.
   bool hex = false;           ///< Printed in hexadecimal; addresses are anyway.
+  bool ignored = false;       ///< Policy ignore: legitimately differs from run to run, and is not compared.
   uint64_t mask() const;      ///< Of the shifted value.
 };
 
@@ -163,14 +164,25 @@ struct EntryCondition {
   bool holds(uint64_t v) const { return (v & mask) == value; }
 };
 
-/// What an entry tells the device to move: `rows` rows of `rowBytes` bytes, row r at host address
-/// + r * hostStride. Fields by index; without `rows` it is one row.
+/// What an entry tells the device to move: `rows` rows of (`rowBytes` + plus) * times bytes, row r at host
+/// address + r * hostStride. Fields by index; without `rows` it is one row.
 struct EntryTransfer {
   std::optional<EntryCondition> when;
   bool toDevice = true;
-  unsigned hostAddress = 0, rowBytes = 0;
+  unsigned hostAddress = 0;
+  std::optional<unsigned> rowBytes; ///< None: 0, and `plus` is all there is.
+  uint64_t plus = 0, times = 1;
   std::optional<unsigned> rows, hostStride, deviceAddress, deviceStride;
-  std::string window; ///< Internal window of the device address; empty if none.
+  /// Memory in pages that need not be neighbours (NVMe's PRPs): the first piece is at the host address and
+  /// ends with its page. What is left is at `second` if that is one page at most; otherwise a list of pages'
+  /// addresses (8 bytes each) is there, whose last one in a page goes on to the next page of the list.
+  struct Pages {
+    unsigned second = 0; ///< Field index.
+    uint64_t size = 0;   ///< Of a page; a power of two.
+  };
+  std::optional<Pages> pages;
+  std::optional<unsigned> content; ///< Layout of what is moved; of its fields, some are not compared.
+  std::string window;              ///< Internal window of the device address; empty if none.
 };
 
 /// One shape that an entry can have.
@@ -203,6 +215,19 @@ struct EntryForm {
     unsigned on = 0; ///< Field index; of Signal and Wait.
   };
   std::optional<Sync> sync;
+  /// When done with success, the device has, or no longer has, a queue or a ring of completions: the one of
+  /// that number.
+  struct Creates {
+    bool completions = false;                ///< A ring of completions; otherwise a queue.
+    unsigned number = 0, base = 0, size = 0; ///< Field indices.
+    uint64_t sizePlus = 0;
+  };
+  std::optional<Creates> creates;
+  struct Deletes {
+    bool completions = false;
+    unsigned number = 0; ///< Field index.
+  };
+  std::optional<Deletes> deletes;
   const EntryField *find(llvm::StringRef name) const;
 };
 
@@ -211,7 +236,15 @@ struct LayoutDescription {
   std::string name, doc;
   unsigned size = 0;                ///< Bytes, 1 to 4096.
   std::optional<EntryField> opcode; ///< Selects the form; none: forms has one element.
+  std::optional<EntryField> tag;    ///< By which a completion names an entry; in every form.
   std::vector<EntryForm> forms;
+  /// Of an entry that the device writes: the entry with that tag of the queue of that number is done. The
+  /// phase is 1 in the ring's first round, 0 in the second, and so on: entries are there when it changes.
+  struct Completes {
+    EntryField queue, tag, phase;
+    std::optional<EntryCondition> success; ///< Otherwise every entry is one.
+  };
+  std::optional<Completes> completes;
   /// The form of these bytes (at least `size` of them), or null if the opcode is unknown.
   const EntryForm *formOf(llvm::ArrayRef<uint8_t> entry) const;
 };
@@ -225,18 +258,26 @@ void setEntryValue(const EntryField &field, llvm::MutableArrayRef<uint8_t> entry
 /// if the form is unknown.
 std::string formatEntry(const LayoutDescription &layout, llvm::ArrayRef<uint8_t> entry);
 
-/// A ring of entries in host memory that the host fills and the device empties.
-struct QueueDescription {
+/// A ring of entries in host memory. Without base and size a command creates it (EntryForm::creates).
+struct RingDescription {
   std::string name, doc;
-  unsigned base = 0; ///< Register: address of entry 0 (its low half if baseHigh is there).
+  std::optional<unsigned> base; ///< Register: address of entry 0 (its low half if baseHigh is there).
   std::optional<unsigned> baseHigh;
-  unsigned size = 0;            ///< Register: number of entries.
+  std::optional<unsigned> size;        ///< Register: number of entries,
+  unsigned sizeLow = 0, sizeHigh = 63; ///< in these bits of it, inclusive,
+  uint64_t sizePlus = 0;               ///< less this.
+  unsigned doorbell = 0;               ///< Register, written: the new tail (the host's end), modulo size.
+  std::optional<uint64_t> number;      ///< By which commands and completions name it.
+  unsigned layout = 0;                 ///< Index into Description::layouts.
+  /// Of the size register's value.
+  uint64_t entriesOf(uint64_t value) const;
+};
+/// One that the host fills and the device empties.
+struct QueueDescription : RingDescription {
   std::optional<unsigned> head; ///< Register, read: index of the next entry to be completed.
   std::optional<unsigned> tail; ///< Register, read: index behind the last entry submitted.
-  unsigned doorbell = 0;        ///< Register, written: the new tail, modulo size.
   std::optional<unsigned> done; ///< Register, read: entries completed since reset, modulo 2^width.
   std::vector<unsigned> rewind; ///< Registers whose write (of any value) sets head and tail to 0.
-  unsigned layout = 0;          ///< Index into Description::layouts.
 };
 
 /// Addresses of a space, both ends included, that a replay never writes to unless the user names the range.
@@ -254,6 +295,11 @@ struct CounterDescription {
   std::optional<unsigned> high; ///< Register with the bits above those of `reg`.
   unsigned widthBits = 32;
   bool exact = true; ///< Across targets; false: rate only.
+  /// Not a register but a number in what transfers bring (EntryTransfer::content): read whenever it comes.
+  struct Content {
+    unsigned layout = 0, field = 0; ///< Of its first form.
+  };
+  std::optional<Content> content; ///< `reg` means nothing then.
 };
 
 struct Description {
@@ -270,8 +316,9 @@ struct Description {
   std::vector<CounterDescription> counters;
   std::vector<LayoutDescription> layouts;
   std::vector<QueueDescription> queues;
-  std::vector<RegisterCondition> idle;   ///< On a read: everything in every queue is done.
-  std::vector<RegisterCondition> resets; ///< On a write: the device forgets all, as at a reset.
+  std::vector<RingDescription> completionQueues; ///< That the device fills and the host empties; one layout.
+  std::vector<RegisterCondition> idle;           ///< On a read: everything in every queue is done.
+  std::vector<RegisterCondition> resets;         ///< On a write: the device forgets all, as at a reset.
   /// On a write: host memory is handed over, and nothing else says which. What the host stored is captured.
   std::vector<RegisterCondition> handOver;
   std::vector<unsigned> postMortem; ///< Registers to read after a failure, before reset.
@@ -283,6 +330,10 @@ struct Description {
   const RegisterDescription *find(llvm::StringRef space, uint64_t offset, unsigned width = 1) const;
   const RegisterDescription *findByName(llvm::StringRef name) const;
   const InternalWindow *findWindow(llvm::StringRef name) const;
+  /// What completions look like, or null if there are none.
+  const LayoutDescription *completionLayout() const {
+    return completionQueues.empty() ? nullptr : &layouts[completionQueues.front().layout];
+  }
   unsigned indexOf(const RegisterDescription &reg) const { return unsigned(&reg - registers.data()); }
   /// Name of the lowest field that `bits` (in place) touches; empty if none.
   std::string fieldOf(const RegisterDescription &reg, uint64_t bits) const;

@@ -23,6 +23,7 @@ LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::EntryTransfer)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Form)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Layout)
 LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Queue)
+LLVM_YAML_IS_SEQUENCE_VECTOR(tapeback::raw::Ring)
 
 namespace tapeback::raw {
 
@@ -188,8 +189,10 @@ template <>
 struct MappingTraits<raw::Counter> {
   static void mapping(IO &io, raw::Counter &counter) {
     io.mapRequired("name", counter.name);
-    io.mapRequired("register", counter.reg);
+    io.mapOptional("register", counter.reg);
     io.mapOptional("register-high", counter.high);
+    io.mapOptional("layout", counter.layout);
+    io.mapOptional("field", counter.field);
     io.mapOptional("unit", counter.unit);
     io.mapOptional("class", counter.cls);
     io.mapOptional("width-bits", counter.widthBits);
@@ -206,6 +209,7 @@ struct MappingTraits<raw::EntryField> {
     io.mapOptional("signed", field.isSigned);
     io.mapOptional("address", field.address);
     io.mapOptional("hex", field.hex);
+    io.mapOptional("policy", field.policy);
     io.mapOptional("doc", field.doc);
   }
 };
@@ -227,12 +231,23 @@ struct MappingTraits<raw::EntryCondition> {
   }
 };
 template <>
+struct MappingTraits<raw::Pages> {
+  static void mapping(IO &io, raw::Pages &pages) {
+    io.mapRequired("second", pages.second);
+    io.mapRequired("size", pages.size);
+  }
+};
+template <>
 struct MappingTraits<raw::EntryTransfer> {
   static void mapping(IO &io, raw::EntryTransfer &transfer) {
     io.mapOptional("when", transfer.when);
     io.mapRequired("direction", transfer.direction);
     io.mapRequired("host-address", transfer.hostAddress);
-    io.mapRequired("row-bytes", transfer.rowBytes);
+    io.mapOptional("row-bytes", transfer.rowBytes);
+    io.mapOptional("plus", transfer.plus);
+    io.mapOptional("times", transfer.times);
+    io.mapOptional("pages", transfer.pages);
+    io.mapOptional("content", transfer.content);
     io.mapOptional("rows", transfer.rows);
     io.mapOptional("host-stride", transfer.hostStride);
     io.mapOptional("device-address", transfer.deviceAddress);
@@ -263,6 +278,32 @@ struct MappingTraits<raw::Sync> {
     io.mapOptional("on", sync.on);
   }
 };
+template <>
+struct MappingTraits<raw::Creates> {
+  static void mapping(IO &io, raw::Creates &creates) {
+    io.mapRequired("kind", creates.kind);
+    io.mapRequired("number", creates.number);
+    io.mapRequired("base", creates.base);
+    io.mapRequired("size", creates.size);
+    io.mapOptional("size-plus", creates.sizePlus);
+  }
+};
+template <>
+struct MappingTraits<raw::Deletes> {
+  static void mapping(IO &io, raw::Deletes &deletes) {
+    io.mapRequired("kind", deletes.kind);
+    io.mapRequired("number", deletes.number);
+  }
+};
+template <>
+struct MappingTraits<raw::Completes> {
+  static void mapping(IO &io, raw::Completes &completes) {
+    io.mapRequired("queue", completes.queue);
+    io.mapRequired("tag", completes.tag);
+    io.mapRequired("phase", completes.phase);
+    io.mapOptional("success", completes.success);
+  }
+};
 /// Of a form, or of a layout that has only one: the keys are the same.
 static void mapMeaning(IO &io, raw::EntryMeaning &meaning) {
   io.mapOptional("fields", meaning.fields);
@@ -270,6 +311,8 @@ static void mapMeaning(IO &io, raw::EntryMeaning &meaning) {
   io.mapOptional("fence", meaning.fence);
   io.mapOptional("chain", meaning.chain);
   io.mapOptional("sync", meaning.sync);
+  io.mapOptional("creates", meaning.creates);
+  io.mapOptional("deletes", meaning.deletes);
 }
 template <>
 struct MappingTraits<raw::Form> {
@@ -286,25 +329,37 @@ struct MappingTraits<raw::Layout> {
     io.mapRequired("name", layout.name);
     io.mapRequired("size", layout.size);
     io.mapOptional("opcode", layout.opcode);
+    io.mapOptional("tag", layout.tag);
+    io.mapOptional("completes", layout.completes);
     mapMeaning(io, layout.meaning);
     io.mapOptional("forms", layout.forms);
     io.mapOptional("doc", layout.doc);
   }
 };
+static void mapRing(IO &io, raw::Ring &ring) {
+  io.mapRequired("name", ring.name);
+  io.mapOptional("base", ring.base);
+  io.mapOptional("base-high", ring.baseHigh);
+  io.mapOptional("size", ring.size);
+  io.mapOptional("size-bits", ring.sizeBits);
+  io.mapOptional("size-plus", ring.sizePlus);
+  io.mapOptional("number", ring.number);
+  io.mapRequired("doorbell", ring.doorbell);
+  io.mapRequired("layout", ring.layout);
+  io.mapOptional("doc", ring.doc);
+}
+template <>
+struct MappingTraits<raw::Ring> {
+  static void mapping(IO &io, raw::Ring &ring) { mapRing(io, ring); }
+};
 template <>
 struct MappingTraits<raw::Queue> {
   static void mapping(IO &io, raw::Queue &queue) {
-    io.mapRequired("name", queue.name);
-    io.mapRequired("base", queue.base);
-    io.mapOptional("base-high", queue.baseHigh);
-    io.mapRequired("size", queue.size);
+    mapRing(io, queue.ring);
     io.mapOptional("head", queue.head);
     io.mapOptional("tail", queue.tail);
-    io.mapRequired("doorbell", queue.doorbell);
     io.mapOptional("done", queue.done);
     io.mapOptional("rewind", queue.rewind);
-    io.mapRequired("layout", queue.layout);
-    io.mapOptional("doc", queue.doc);
   }
 };
 template <>
@@ -328,6 +383,7 @@ struct MappingTraits<raw::Document> {
     io.mapOptional("counters", document.counters);
     io.mapOptional("layouts", document.layouts);
     io.mapOptional("queues", document.queues);
+    io.mapOptional("completion-queues", document.completionQueues);
     io.mapOptional("idle", document.idle);
     io.mapOptional("resets", document.resets);
     io.mapOptional("hand-over", document.handOver);

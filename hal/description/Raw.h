@@ -92,8 +92,8 @@ struct Range {
   Number first, last;
 };
 struct Counter {
-  Text name, reg;
-  std::optional<Text> high, unit, cls;
+  Text name;
+  std::optional<Text> reg, high, unit, cls, layout, field;
   std::optional<Number> widthBits;
   std::optional<Flag> exact;
 };
@@ -103,6 +103,7 @@ struct EntryField {
   std::optional<Number> width;
   std::optional<Text> bits;
   std::optional<Flag> isSigned, address, hex;
+  std::optional<Text> policy;
   std::string doc;
 };
 /// An opcode's place: a field whose name is known.
@@ -117,10 +118,16 @@ struct EntryCondition {
   std::optional<Number> mask;
   Number value;
 };
+struct Pages {
+  Text second;
+  Number size;
+};
 struct EntryTransfer {
   std::optional<EntryCondition> when;
-  Text direction, hostAddress, rowBytes;
-  std::optional<Text> rows, hostStride, deviceAddress, deviceStride, window;
+  Text direction, hostAddress;
+  std::optional<Text> rowBytes, rows, hostStride, deviceAddress, deviceStride, window, content;
+  std::optional<Number> plus, times;
+  std::optional<Pages> pages;
 };
 struct Fence {
   Text address, value;
@@ -134,6 +141,17 @@ struct Sync {
   Text kind;
   std::optional<Text> on;
 };
+struct Creates {
+  Text kind, number, base, size;
+  std::optional<Number> sizePlus;
+};
+struct Deletes {
+  Text kind, number;
+};
+struct Completes {
+  Text queue, tag, phase;
+  std::optional<EntryCondition> success;
+};
 /// What an entry does: of a form, or of a layout that has only one.
 struct EntryMeaning {
   std::vector<EntryField> fields;
@@ -141,6 +159,8 @@ struct EntryMeaning {
   std::optional<Fence> fence;
   std::optional<Chain> chain;
   std::optional<Sync> sync;
+  std::optional<Creates> creates;
+  std::optional<Deletes> deletes;
 };
 struct Form {
   Text name;
@@ -152,15 +172,23 @@ struct Layout {
   Text name;
   Number size;
   std::optional<Opcode> opcode;
+  std::optional<Text> tag;
+  std::optional<Completes> completes;
   EntryMeaning meaning; ///< Its fields are those of all forms.
   std::vector<Form> forms;
   std::string doc;
 };
-struct Queue {
-  Text name, base, size, doorbell, layout;
-  std::optional<Text> baseHigh, head, tail, done;
-  std::vector<Text> rewind;
+/// What queues and rings of completions have in common.
+struct Ring {
+  Text name, doorbell, layout;
+  std::optional<Text> base, baseHigh, size, sizeBits;
+  std::optional<Number> sizePlus, number;
   std::string doc;
+};
+struct Queue {
+  Ring ring;
+  std::optional<Text> head, tail, done;
+  std::vector<Text> rewind;
 };
 struct Document {
   Number grammar;
@@ -180,6 +208,7 @@ struct Document {
   std::vector<Counter> counters;
   std::vector<Layout> layouts;
   std::vector<Queue> queues;
+  std::vector<Ring> completionQueues;
   std::vector<Condition> idle, resets, handOver;
 };
 

@@ -222,12 +222,17 @@ private:
       checkUnique(from.name, "counter", seen);
       CounterDescription to;
       to.name = from.name.value;
-      to.reg = reference(from.reg, Readable);
+      bool inContent = from.layout && from.field && !from.reg && !from.high;
+      if (!inContent && (!from.reg || from.layout || from.field))
+        complain(from.name.where,
+                 "a counter is in a register, or in the field of a layout that transfers bring");
+      if (from.reg)
+        to.reg = reference(*from.reg, Readable);
       if (from.unit && checkName(*from.unit, "unit"))
         to.unit = from.unit->value;
       wordOr<bool>(from.cls, classes, "counter class", true);
       to.cls = from.cls ? from.cls->value : "other";
-      unsigned bits = out.registers.empty() ? 64 : 8 * out.registers[to.reg].width;
+      unsigned bits = out.registers.empty() || !from.reg ? 64 : 8 * out.registers[to.reg].width;
       if (from.high) {
         to.high = reference(*from.high, Readable);
         bits += out.registers.empty() ? 0 : 8 * out.registers[*to.high].width;
@@ -236,7 +241,7 @@ private:
       }
       uint64_t width = from.widthBits ? from.widthBits->value.value : bits;
       if (width == 0 || width > bits)
-        complain(from.widthBits ? from.widthBits->where : from.reg.where,
+        complain(from.widthBits ? from.widthBits->where : from.name.where,
                  "width-bits is between 1 and the register's " + llvm::Twine(bits));
       to.widthBits = unsigned(width);
       to.exact = !from.exact || from.exact->value;

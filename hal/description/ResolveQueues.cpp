@@ -17,6 +17,7 @@ public:
     if (!complaints.any()) { // Both refer to layouts.
       addQueues();
       addFlows();
+      addContentCounters();
     }
     addConditions(in.idle, out.idle, "idle conditions", Readable);
     addConditions(in.resets, out.resets, "reset conditions", Writable);
@@ -59,6 +60,8 @@ private:
     to.isSigned = from.isSigned && from.isSigned->value;
     to.address = from.address && from.address->value;
     to.hex = from.hex && from.hex->value;
+    static constexpr words::Word<bool> policies[] = {{"compare", false}, {"ignore", true}};
+    to.ignored = wordOr<bool>(from.policy, policies, "policy of a field", false);
     place(to, from.offset, from.width, from.bits, size);
     if (to.address && (to.isSigned || from.bits || to.width < 4))
       complain(from.address->where, "an address is a whole field of 4 or 8 bytes, without a sign");
@@ -110,15 +113,27 @@ private:
       to.when = entryCondition(*from.when, form);
     to.toDevice = word(from.direction, words::directions(), "direction", true);
     to.hostAddress = field(from.hostAddress, form, Wanted::Address);
-    to.rowBytes = field(from.rowBytes, form, Wanted::NoAddress);
     auto optional = [&](const std::optional<raw::Text> &name, std::optional<unsigned> &index) {
       if (name)
         index = field(*name, form, Wanted::NoAddress);
     };
+    optional(from.rowBytes, to.rowBytes);
     optional(from.rows, to.rows);
     optional(from.hostStride, to.hostStride);
     optional(from.deviceAddress, to.deviceAddress);
     optional(from.deviceStride, to.deviceStride);
+    to.plus = from.plus ? from.plus->value.value : 0;
+    to.times = from.times ? from.times->value.value : 1;
+    if (!from.rowBytes && to.plus == 0)
+      complain(from.hostAddress.where, "how much is moved? row-bytes is a field; plus a number of its own");
+    if (to.plus > maxEntrySum)
+      complain(from.plus->where, "at most " + llvm::Twine(maxEntrySum));
+    if (to.times == 0 || to.times > maxEntrySum)
+      complain(from.times->where, "times is between 1 and " + llvm::Twine(maxEntrySum));
+    if (from.pages)
+      to.pages = pages(from, form);
+    if (from.content)
+      to.content = layout(*from.content);
     if (from.rows && !from.hostStride)
       complain(from.rows->where, "rows need a host-stride");
     if (from.hostStride && !from.rows)
@@ -130,6 +145,38 @@ private:
     if (from.window && window(*from.window))
       to.window = from.window->value;
     return to;
+  }
+
+  EntryTransfer::Pages pages(const raw::EntryTransfer &from, const EntryForm &form) {
+    EntryTransfer::Pages to;
+    to.second = field(from.pages->second, form, Wanted::Address);
+    to.size = from.pages->size.value.value;
+    if (to.size < 16 || to.size > maxPage || (to.size & (to.size - 1)))
+      complain(from.pages->size.where, "a page has a power of two of bytes, 16 to " + llvm::Twine(maxPage));
+    if (from.rows)
+      complain(from.rows->where, "what lies in pages has no rows");
+    if (from.window)
+      complain(from.window->where, "what lies in pages has no window");
+    return to;
+  }
+
+  bool completionsMeant(const raw::Text &kind) {
+    static constexpr words::Word<bool> kinds[] = {{"queue", false}, {"completion-queue", true}};
+    return word<bool>(kind, kinds, "kind of ring", false);
+  }
+  EntryForm::Creates creates(const raw::Creates &from, const EntryForm &form) {
+    EntryForm::Creates to;
+    to.completions = completionsMeant(from.kind);
+    to.number = field(from.number, form, Wanted::NoAddress);
+    to.base = field(from.base, form, Wanted::Address);
+    to.size = field(from.size, form, Wanted::NoAddress);
+    to.sizePlus = sizePlus(from.sizePlus);
+    return to;
+  }
+  uint64_t sizePlus(const std::optional<raw::Number> &from) {
+    if (from && from->value.value > maxChain)
+      complain(from->where, "size-plus is at most " + llvm::Twine(maxChain));
+    return from ? from->value.value : 0;
   }
 
   EntryForm::Chain chain(const raw::Chain &from, const EntryForm &form) {
@@ -157,6 +204,11 @@ private:
       to.chain = chain(*from.chain, to);
     if (from.sync)
       to.sync = sync(*from.sync, to);
+    if (from.creates)
+      to.creates = creates(*from.creates, to);
+    if (from.deletes)
+      to.deletes = EntryForm::Deletes{completionsMeant(from.deletes->kind),
+                                      field(from.deletes->number, to, Wanted::NoAddress)};
   }
 
   EntryForm::Sync sync(const raw::Sync &from, const EntryForm &form) {
@@ -191,6 +243,13 @@ private:
     EntryForm common;
     common.name = from.name.value;
     addFields(from.meaning.fields, common, to.size, from.name.where);
+    if (from.tag)
+      if (unsigned index = field(*from.tag, common, Wanted::NoAddress); index < common.fields.size())
+        to.tag = common.fields[index];
+    if (from.completes)
+      to.completes = completes(*from.completes, common);
+    if (from.completes && to.opcode)
+      complain(from.completes->queue.where, "completions have one form: leave the opcode out");
     if (!to.opcode) {
       if (!from.forms.empty())
         complain(from.forms.front().name.where, "forms need an opcode by which they are told apart");
@@ -201,9 +260,11 @@ private:
     }
     if (from.forms.empty())
       complain(from.opcode->where, "an opcode needs forms");
-    if (!from.meaning.transfers.empty() || from.meaning.fence || from.meaning.chain || from.meaning.sync)
+    if (!from.meaning.transfers.empty() || from.meaning.fence || from.meaning.chain || from.meaning.sync ||
+        from.meaning.creates || from.meaning.deletes)
       complain(from.name.where,
-               "a layout with an opcode has transfers, fence, chain and sync in its forms, not beside them");
+               "a layout with an opcode has transfers, fence, chain, sync, creates and deletes in "
+               "its forms, not beside them");
     if (!within(from.forms.size(), maxForms, "forms", from.name.where))
       return;
     llvm::StringSet<> seen;
@@ -226,6 +287,22 @@ private:
       addMeaning(form.meaning, described, form.name.where);
       to.forms.push_back(std::move(described));
     }
+  }
+
+  LayoutDescription::Completes completes(const raw::Completes &from, const EntryForm &form) {
+    LayoutDescription::Completes to;
+    auto copy = [&](const raw::Text &name, EntryField &out) {
+      if (unsigned index = field(name, form, Wanted::NoAddress); index < form.fields.size())
+        out = form.fields[index];
+    };
+    copy(from.queue, to.queue);
+    copy(from.tag, to.tag);
+    copy(from.phase, to.phase);
+    if (to.phase.low != to.phase.high)
+      complain(from.phase.where, "a phase is one bit");
+    if (from.success)
+      to.success = entryCondition(*from.success, form);
+    return to;
   }
 
   void addLayouts() {
@@ -265,40 +342,94 @@ private:
     return 0;
   }
 
-  void addQueues() {
-    if (!within(in.queues.size(), maxQueues, "queues"))
+  void optionalReference(const std::optional<raw::Text> &name, unsigned need,
+                         std::optional<unsigned> &index) {
+    if (name)
+      index = reference(*name, need);
+  }
+
+  /// `created`: some command creates rings of that kind.
+  void addRing(const raw::Ring &from, RingDescription &to, bool created) {
+    checkUnique(from.name, "queue", ringNames);
+    checkProse(from.doc, "doc", from.name.where);
+    to.name = from.name.value;
+    to.doc = from.doc;
+    optionalReference(from.base, Writable, to.base);
+    optionalReference(from.baseHigh, Writable, to.baseHigh);
+    if (from.baseHigh && to.base && !out.registers.empty() && out.registers[*to.base].width > 4)
+      complain(from.baseHigh->where, out.registers[*to.base].name + " has the whole address already");
+    optionalReference(from.size, Writable, to.size);
+    if (from.base.has_value() != from.size.has_value() || (from.baseHigh && !from.base))
+      complain(from.name.where, "a queue has both base and size, or neither if a command creates it");
+    if (!from.base && !created)
+      complain(from.name.where, "where is it? Without base and size there must be a form that `creates` it");
+    if (!from.base && !from.number)
+      complain(from.name.where, "a queue that a command creates has a number");
+    if (from.sizeBits && !parseBits(from.sizeBits->value, to.sizeLow, to.sizeHigh))
+      complain(from.sizeBits->where, "bits are written as one number or HIGH:LOW, for example 7 or 15:8");
+    else if (from.sizeBits && (!to.size || to.sizeHigh >= 8 * out.registers[*to.size].width))
+      complain(from.sizeBits->where, "these bits do not lie in a size register");
+    to.sizePlus = sizePlus(from.sizePlus);
+    if (from.number)
+      to.number = from.number->value.value;
+    to.doorbell = reference(from.doorbell, Writable);
+    if (llvm::is_contained(doorbells, to.doorbell))
+      complain(from.doorbell.where, "a second queue with this doorbell");
+    doorbells.push_back(to.doorbell);
+    to.layout = layout(from.layout);
+  }
+
+  void checkNumber(const raw::Ring &from, std::vector<uint64_t> &numbers) {
+    if (!from.number)
       return;
-    llvm::StringSet<> seen;
-    std::vector<unsigned> doorbells;
+    if (llvm::is_contained(numbers, from.number->value.value))
+      complain(from.number->where, "a second queue with this number");
+    numbers.push_back(from.number->value.value);
+  }
+
+  bool anyCreates(bool completions) const {
+    return llvm::any_of(out.layouts, [&](const LayoutDescription &layout) {
+      return llvm::any_of(layout.forms, [&](const EntryForm &form) {
+        return form.creates && form.creates->completions == completions;
+      });
+    });
+  }
+
+  void addQueues() {
+    if (!within(in.queues.size(), maxQueues, "queues") ||
+        !within(in.completionQueues.size(), maxQueues, "completion queues"))
+      return;
+    std::vector<uint64_t> numbers;
     for (const raw::Queue &from : in.queues) {
       QueueDescription to;
-      checkUnique(from.name, "queue", seen);
-      checkProse(from.doc, "doc", from.name.where);
-      to.name = from.name.value;
-      to.doc = from.doc;
-      to.base = reference(from.base, Writable);
-      auto optional = [&](const std::optional<raw::Text> &name, unsigned need,
-                          std::optional<unsigned> &index) {
-        if (name)
-          index = reference(*name, need);
-      };
-      optional(from.baseHigh, Writable, to.baseHigh);
-      if (from.baseHigh && !out.registers.empty() && out.registers[to.base].width > 4)
-        complain(from.baseHigh->where, out.registers[to.base].name + " has the whole address already");
-      to.size = reference(from.size, Writable);
-      optional(from.head, Readable, to.head);
-      optional(from.tail, Readable, to.tail);
-      to.doorbell = reference(from.doorbell, Writable);
-      if (llvm::is_contained(doorbells, to.doorbell))
-        complain(from.doorbell.where, "a second queue with this doorbell");
-      doorbells.push_back(to.doorbell);
-      optional(from.done, Readable, to.done);
-      if (within(from.rewind.size(), maxPerActivity, "registers", from.name.where))
+      addRing(from.ring, to, anyCreates(false));
+      checkNumber(from.ring, numbers);
+      optionalReference(from.head, Readable, to.head);
+      optionalReference(from.tail, Readable, to.tail);
+      optionalReference(from.done, Readable, to.done);
+      if (within(from.rewind.size(), maxPerActivity, "registers", from.ring.name.where))
         for (const raw::Text &name : from.rewind)
           to.rewind.push_back(reference(name, Writable));
-      to.layout = layout(from.layout);
       out.queues.push_back(std::move(to));
     }
+    numbers.clear();
+    for (const raw::Ring &from : in.completionQueues) {
+      RingDescription to;
+      addRing(from, to, anyCreates(true));
+      checkNumber(from, numbers);
+      if (to.layout < out.layouts.size() && !out.layouts[to.layout].completes)
+        complain(from.layout.where, "its layout must say what an entry `completes`");
+      if (!out.completionQueues.empty() && out.completionQueues.front().layout != to.layout)
+        complain(from.layout.where, "all completion queues have one layout");
+      out.completionQueues.push_back(std::move(to));
+    }
+    if (in.completionQueues.empty())
+      return;
+    for (size_t i = 0; i < out.queues.size(); ++i)
+      if (!out.queues[i].number ||
+          (out.queues[i].layout < out.layouts.size() && !out.layouts[out.queues[i].layout].tag))
+        complain(in.queues[i].ring.name.where,
+                 "completions name a queue by its number and an entry by its layout's tag: both are needed");
   }
 
   /// Of values that are handed back in entries, in every form that has such a field.
@@ -307,6 +438,23 @@ private:
       for (const raw::Flow &listed : in.registers[i].flowsInto)
         if (listed.layout)
           addFlow(*listed.layout, *listed.field, out.registers[i]);
+  }
+
+  /// Counters that stand in what transfers bring.
+  void addContentCounters() {
+    for (size_t i = 0; i < in.counters.size() && i < out.counters.size(); ++i) {
+      const raw::Counter &from = in.counters[i];
+      if (!from.layout || !from.field)
+        continue;
+      CounterDescription::Content content;
+      content.layout = layout(*from.layout);
+      if (content.layout >= out.layouts.size() || out.layouts[content.layout].forms.empty())
+        continue; // Complained about.
+      content.field = field(*from.field, out.layouts[content.layout].forms.front(), Wanted::NoAddress);
+      if (out.layouts[content.layout].opcode)
+        complain(from.layout->where, "what a transfer brings has one form");
+      out.counters[i].content = content;
+    }
   }
 
   void addFlow(const raw::Text &into, const raw::Text &name, RegisterDescription &from) {
@@ -338,7 +486,10 @@ private:
         to.push_back(condition(listed, need));
   }
 
+  static constexpr uint64_t maxEntrySum = 1 << 20, maxPage = 1 << 20;
   size_t totalFields = 0;
+  llvm::StringSet<> ringNames;
+  std::vector<unsigned> doorbells;
 };
 
 } // namespace

@@ -4,8 +4,10 @@ namespace tapeback {
 namespace {
 
 constexpr QemuDevice table[] = {
-    {"edu", "edu", 0x1234, 0x11e8, 0x0fffffff, QemuInterrupts::Msi,
+    {"edu", "edu", 0x1234, 0x11e8, 0x0fffffff, QemuInterrupts::Msi, QemuMedium::None,
      "educational device: registers, DMA, interrupts"},
+    {"nvme", "nvme,serial=tapeback,drive=medium", 0x1b36, 0x0010, ~uint64_t(0), QemuInterrupts::None,
+     QemuMedium::Disk, "NVMe controller with one namespace on a private medium"},
 };
 
 } // namespace

@@ -14,11 +14,35 @@ namespace {
 constexpr const char *socketDescriptor = "3";
 constexpr const char *memoryPath = "/proc/self/fd/4";
 constexpr const char *romPath = "/proc/self/fd/5";
+constexpr const char *mediumPath = "/proc/self/fd/6"; // Of devices that have one.
 
 constexpr size_t romBytes = 65536;
 /// The CPU starts 16 bytes below the end of the ROM: cli; hlt; jmp back to the hlt.
 constexpr size_t resetVector = romBytes - 16;
 constexpr uint8_t park[] = {0xfa, 0xf4, 0xeb, 0xfd};
+
+/// A disk named `medium`, on the memory file, held up as the options say.
+void addMedium(const MediumOptions &options, std::vector<std::string> &arguments) {
+  bool limited = options.readIops || options.writeIops;
+  const char *whole = limited ? "medium-unlimited" : "medium";
+  arguments.insert(
+      arguments.end(),
+      {"-blockdev",
+       std::string("driver=file,node-name=medium-file,locking=off,discard=unmap,filename=") + mediumPath,
+       "-blockdev", std::string("driver=raw,discard=unmap,file=medium-file,node-name=") + whole});
+  if (!limited)
+    return;
+  std::string group = "throttle-group,id=medium-limits";
+  if (options.readIops)
+    group += ",x-iops-read=" + std::to_string(options.readIops);
+  if (options.writeIops)
+    group += ",x-iops-write=" + std::to_string(options.writeIops);
+  arguments.insert(
+      arguments.end(),
+      {"-object", group, "-blockdev",
+       std::string("driver=throttle,discard=unmap,node-name=medium,throttle-group=medium-limits,file=") +
+           whole});
+}
 
 std::vector<std::string> qemuArguments(const QemuOptions &options) {
   const std::string ram = std::to_string(options.ramBytes);
@@ -43,8 +67,6 @@ std::vector<std::string> qemuArguments(const QemuOptions &options) {
       std::string("memory-backend-file,id=ram,share=on,mem-path=") + memoryPath + ",size=" + ram,
       "-bios",
       romPath,
-      "-device",
-      options.device->argument,
       "-chardev",
       std::string("socket,id=qtest,fd=") + socketDescriptor,
       // Not -qtest: it logs every line to standard error.
@@ -53,6 +75,10 @@ std::vector<std::string> qemuArguments(const QemuOptions &options) {
       "-sandbox",
       "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
   };
+  if (options.device->medium == QemuMedium::Disk)
+    addMedium(options.medium, arguments);
+  arguments.emplace_back("-device");
+  arguments.emplace_back(options.device->argument);
   if (options.time == QemuOptions::Time::Virtual) {
     arguments.emplace_back("-icount");
     arguments.emplace_back("shift=0,sleep=off");
@@ -62,10 +88,9 @@ std::vector<std::string> qemuArguments(const QemuOptions &options) {
 
 } // namespace
 
-llvm::Expected<std::unique_ptr<QemuMachine>> QemuMachine::start(const QemuOptions &options,
-                                                                const GuestMemory &memory,
-                                                                const FileDescriptor &rom,
-                                                                const std::string &name) {
+llvm::Expected<std::unique_ptr<QemuMachine>>
+QemuMachine::start(const QemuOptions &options, const GuestMemory &memory, const FileDescriptor &rom,
+                   const FileDescriptor &medium, const std::string &name) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return failSystem("no-descriptors", std::string("cannot make a socket pair: ") + std::strerror(errno));
@@ -74,6 +99,8 @@ llvm::Expected<std::unique_ptr<QemuMachine>> QemuMachine::start(const QemuOption
   launch.program = options.program;
   launch.arguments = qemuArguments(options);
   launch.descriptors = {theirs.get(), memory.descriptor(), rom.get()};
+  if (medium)
+    launch.descriptors.push_back(medium.get());
   llvm::Expected<std::unique_ptr<QemuProcess>> process = QemuProcess::start(launch);
   if (!process)
     return process.takeError();

@@ -10,12 +10,12 @@ namespace tapeback {
 /// A running QEMU with its qtest client. Lives from one reset to the next; destruction kills the process.
 class QemuMachine {
 public:
-  /// Starts QEMU on `memory`, with `rom` as its firmware; both must outlive the machine. Does not wait for
+  /// Starts QEMU on `memory`, with `rom` as its firmware and `medium` (if the device has one) as its disk;
+  /// all must outlive the machine. Does not wait for
   /// QEMU to answer: the client's first command does.
-  static llvm::Expected<std::unique_ptr<QemuMachine>> start(const QemuOptions &options,
-                                                            const GuestMemory &memory,
-                                                            const FileDescriptor &rom,
-                                                            const std::string &name);
+  static llvm::Expected<std::unique_ptr<QemuMachine>>
+  start(const QemuOptions &options, const GuestMemory &memory, const FileDescriptor &rom,
+        const FileDescriptor &medium, const std::string &name);
 
   QemuProcess &process() { return *running; }
   QtestClient &client() { return qtest; }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 #include <sys/stat.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace tapeback {
@@ -17,10 +18,53 @@ constexpr TargetOptionHelp knownOptions[] = {
     {"ram", "SIZE", "guest memory, 16M to 2G (default 256M); only what is touched takes memory"},
     {"time", "virtual|real", "virtual: jumps to the device's next timer (default); real: follows the host's"},
     {"timeout", "MS", "how long one operation may take (default 10000)"},
+    {"medium", "SIZE", "of the disk, 64K to 1G in whole KiB (default 4M); for nvme, like all that follow"},
+    {"pattern", "zero|index|random", "what is on the disk at first (default zero)"},
+    {"pattern-seed", "N", "decides what pattern=random is (default 1)"},
+    {"read-iops", "N", "most reads of the disk a second, in real time (default: no limit)"},
+    {"write-iops", "N", "most writes of the disk a second, in real time (default: no limit)"},
 };
 
 constexpr uint64_t defaultRam = uint64_t(256) << 20, leastRam = uint64_t(16) << 20,
                    mostRam = uint64_t(2) << 30;
+
+/// Options of the medium; refused for a device that has none.
+llvm::Error parseMedium(const TargetUri &uri, QemuOptions &options) {
+  constexpr uint64_t leastMedium = 64 << 10, mostMedium = uint64_t(1) << 30, mostIops = 1'000'000;
+  if (options.device->medium == QemuMedium::None) {
+    for (const char *key : {"medium", "pattern", "pattern-seed", "read-iops", "write-iops"})
+      if (uri.find(key))
+        return failUsage("bad-target-option",
+                         std::string("option '") + key + "': " + options.device->name + " has no medium",
+                         "target '" + uri.text + "'", "leave it out, or take a device with a disk: nvme");
+    return llvm::Error::success();
+  }
+  MediumOptions &medium = options.medium;
+  if (const std::string *size = uri.find("medium")) {
+    std::optional<uint64_t> bytes = parseByteSize(*size);
+    if (!bytes || *bytes < leastMedium || *bytes > mostMedium || *bytes % 1024)
+      return failUsage("bad-target-option",
+                       "option 'medium': '" + *size + "' is not a size from 64K to 1G in whole KiB",
+                       "target '" + uri.text + "'", "medium=4M");
+    medium.bytes = *bytes;
+  }
+  llvm::Expected<size_t> pattern = choiceOption(uri, "pattern", {"zero", "index", "random"}, 0);
+  if (!pattern)
+    return pattern.takeError();
+  medium.pattern = MediumOptions::Pattern(*pattern);
+  for (auto [key, value, low, high] : {std::tuple("pattern-seed", &medium.seed, uint64_t(0), ~uint64_t(0)),
+                                       std::tuple("read-iops", &medium.readIops, uint64_t(1), mostIops),
+                                       std::tuple("write-iops", &medium.writeIops, uint64_t(1), mostIops)}) {
+    llvm::Expected<uint64_t> number = numberOption(uri, key, *value, low, high);
+    if (!number)
+      return number.takeError();
+    *value = *number;
+  }
+  if (uri.find("pattern-seed") && medium.pattern != MediumOptions::Pattern::Random)
+    return failUsage("bad-target-option", "option 'pattern-seed' belongs to pattern=random",
+                     "target '" + uri.text + "'", "pattern=random&pattern-seed=2");
+  return llvm::Error::success();
+}
 
 bool isExecutableFile(const std::string &path) {
   struct stat status;
@@ -114,6 +158,8 @@ llvm::Expected<QemuOptions> parseQemuOptions(const TargetUri &uri) {
   if (!timeout)
     return timeout.takeError();
   options.timeoutMs = *timeout;
+  if (llvm::Error error = parseMedium(uri, options))
+    return error;
   // Last, because it is the only one that looks beyond the text.
   llvm::Expected<std::string> program = findProgram(uri);
   if (!program)

@@ -3,6 +3,7 @@
 
 #include "hal/TargetUri.h"
 #include "hal/qemu/QemuDevices.h"
+#include "hal/qemu/QemuMedium.h"
 
 namespace tapeback {
 
@@ -18,6 +19,7 @@ struct QemuOptions {
   Time time = Time::Virtual;
   uint64_t ramBytes = 0;
   uint64_t timeoutMs = 0;
+  MediumOptions medium; ///< Of devices that have one.
 };
 
 /// Usage failures for what is wrong with the URI; Target failure "qemu-not-found" if QEMU is not installed.

@@ -30,9 +30,9 @@ std::string hexFact(uint64_t value, unsigned digits) {
 class QemuTarget final : public Target {
 public:
   QemuTarget(QemuOptions options, TargetIdentity identity, std::unique_ptr<GuestMemory> memory,
-             FileDescriptor rom)
+             FileDescriptor rom, FileDescriptor medium)
       : options(std::move(options)), self(std::move(identity)), memory(std::move(memory)),
-        rom(std::move(rom)) {}
+        rom(std::move(rom)), medium(std::move(medium)) {}
 
   llvm::Error open();
 
@@ -75,6 +75,7 @@ private:
   TargetIdentity self;
   std::unique_ptr<GuestMemory> memory; ///< Outlives the machine, which maps it.
   FileDescriptor rom;
+  FileDescriptor medium;                ///< Keeps its content over resets, as a disk does.
   std::unique_ptr<QemuMachine> machine; ///< Null only if `lost` is set.
   std::optional<VirtualClock> clock;
   std::optional<Failure> lost;
@@ -91,7 +92,8 @@ llvm::Error QemuTarget::state() const {
 }
 
 llvm::Error QemuTarget::launch() {
-  llvm::Expected<std::unique_ptr<QemuMachine>> started = QemuMachine::start(options, *memory, rom, self.uri);
+  llvm::Expected<std::unique_ptr<QemuMachine>> started =
+      QemuMachine::start(options, *memory, rom, medium, self.uri);
   if (!started)
     return started.takeError();
   machine = std::move(*started);
@@ -399,12 +401,19 @@ llvm::Expected<std::unique_ptr<Target>> openQemuTarget(const TargetUri &uri) {
   llvm::Expected<FileDescriptor> rom = makeParkedRom();
   if (!rom)
     return rom.takeError();
+  FileDescriptor medium;
+  if (options->device->medium == QemuMedium::Disk) {
+    llvm::Expected<FileDescriptor> made = makeMedium(options->medium);
+    if (!made)
+      return made.takeError();
+    medium = std::move(*made);
+  }
   TargetIdentity identity;
   identity.uri = uri.text;
   identity.kind = "qemu";
   identity.name = options->device->name;
   auto target = std::make_unique<QemuTarget>(std::move(*options), std::move(identity), std::move(*memory),
-                                             std::move(*rom));
+                                             std::move(*rom), std::move(medium));
   if (llvm::Error error = target->open())
     return error;
   return target;

@@ -48,10 +48,10 @@ QueueTracker::submitted(uint64_t ordinal, uint64_t index, uint64_t count, uint64
   Entry entry;
   entry.number = count;
   entry.changesWindows = changesWindows(index, bytes);
-  std::optional<uint64_t> base = registers(described.base);
+  std::optional<uint64_t> base = described.base ? registers(*described.base) : std::nullopt;
   if (base && described.baseHigh) {
     std::optional<uint64_t> high = registers(*described.baseHigh);
-    unsigned bits = 8 * description->registers[described.base].width;
+    unsigned bits = 8 * description->registers[*described.base].width;
     if (high && bits < 64)
       *base |= *high << bits;
     else
@@ -131,7 +131,9 @@ bool QueueTracker::sawRegister(unsigned reg, uint64_t value, RegisterLookup regi
     const Entry &oldest = queue.entries.front();
     std::optional<uint64_t> number;
     if (described.head == reg && oldest.index) {
-      std::optional<uint64_t> size = registers(described.size);
+      std::optional<uint64_t> size = described.size ? registers(*described.size) : std::nullopt;
+      if (size)
+        size = described.entriesOf(*size);
       if (size && *size && value < *size && *oldest.index < *size)
         number =
             oldest.number + (value >= *oldest.index ? value - *oldest.index : value + *size - *oldest.index);
@@ -154,6 +156,20 @@ bool QueueTracker::sawRegister(unsigned reg, uint64_t value, RegisterLookup regi
     overflowed = false;
   }
   return drained;
+}
+
+bool QueueTracker::done(uint64_t index, uint64_t number) {
+  if (!has(index))
+    return false;
+  Queue &queue = queues[index];
+  auto found = llvm::find_if(queue.entries, [&](const Entry &entry) { return entry.number == number; });
+  if (found == queue.entries.end())
+    return false;
+  queue.changing -= found->changesWindows;
+  queue.entries.erase(found);
+  --outstanding;
+  queue.completed = queue.entries.empty() ? queue.submitted : queue.entries.front().number;
+  return true;
 }
 
 bool QueueTracker::listensTo(unsigned reg) const {

@@ -47,6 +47,8 @@ public:
   /// `passed` is called for every fence that is known to be past.
   using Passed = llvm::function_ref<void(const Fence &fence)>;
   bool sawRegister(unsigned reg, uint64_t value, RegisterLookup registers, Passed passed);
+  /// A completion was seen: that entry is done, whatever comes before it.
+  bool done(uint64_t queue, uint64_t entry);
   bool sawMemory(uint64_t address, llvm::ArrayRef<uint8_t> content, Passed passed);
   /// The host stored there: which fences have to be written anew.
   void stored(uint64_t address, uint64_t length, llvm::ArrayRef<uint8_t> content,

@@ -80,6 +80,11 @@ void ShadowState::State::dispatch(uint64_t ordinal, const Packet &packet, const 
   case PacketKind::Submit: return submitted(ordinal, packet, extra, blobs);
   case PacketKind::DmaDescriptor: return transferTold(ordinal, packet, extra);
   case PacketKind::DmaCompletion: return transferDone(packet, extra, blobs);
+  case PacketKind::CommandDone:
+    memorySeen(packet.address, payloadOf(packet, extra, blobs));
+    queues.done(packet.value, extra.count);
+    synchronised = true;
+    return;
   case PacketKind::Interrupt: synchronised = packet.completion == Completion::Done; return;
   case PacketKind::Marker: return marked(packet, extra, blobs);
   case PacketKind::Reset: return deviceReset(ordinal, packet);

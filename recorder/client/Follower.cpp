@@ -120,28 +120,52 @@ uint64_t Follower::valueOf(uint32_t reg) const {
              : 0;
 }
 
+uint64_t Follower::baseOf(const capture::Place &place) const {
+  const auto *registers = capture::elements<capture::Register>(table, table->registers);
+  uint64_t base = valueOf(place.base);
+  if (place.baseHigh != capture::none && registers[place.base].width < 8)
+    base |= valueOf(place.baseHigh) << (8 * registers[place.base].width);
+  return base;
+}
+
+uint64_t Follower::sizeOf(const capture::Place &place) const {
+  uint64_t value = valueOf(place.size) >> place.sizeLow;
+  return (place.sizeBits >= 64 ? value : value & ((uint64_t(1) << place.sizeBits) - 1)) + place.sizePlus;
+}
+
 void Follower::queuesWritten(tb_device &owner, const capture::Register &reg) {
   const auto *roles = capture::elements<capture::Role>(table, table->roles) + reg.roles.first;
-  const auto *registers = capture::elements<capture::Register>(table, table->registers);
+  const auto *rings = capture::elements<capture::Completions>(table, table->rings);
   for (uint32_t i = 0; i < reg.roles.count; ++i) {
-    const capture::Queue &queue = capture::elements<capture::Queue>(table, table->queues)[roles[i].queue];
+    if (roles[i].kind == capture::Role::CompletionDoorbell) {
+      queues.handedBack(owner, roles[i].queue, valueOf(rings[roles[i].queue].doorbell));
+      continue;
+    }
     if (roles[i].kind == capture::Role::Rewind) {
       queues.rewound(roles[i].queue);
     } else if (roles[i].kind == capture::Role::Doorbell) {
-      uint64_t base = valueOf(queue.base);
-      if (queue.baseHigh != capture::none && registers[queue.base].width < 8)
-        base |= valueOf(queue.baseHigh) << (8 * registers[queue.base].width);
-      queues.rung(owner, roles[i].queue, base, valueOf(queue.size), valueOf(queue.doorbell));
+      // Before the first entry: from then on the device may write completions.
+      for (uint32_t ring = device->rings.first; ring < device->rings.first + device->rings.count; ++ring)
+        if (rings[ring].place.base != capture::none)
+          queues.ringIsAt(owner, ring, baseOf(rings[ring].place), sizeOf(rings[ring].place));
+      const capture::Queue &queue = capture::elements<capture::Queue>(table, table->queues)[roles[i].queue];
+      if (queue.place.base != capture::none)
+        queues.rung(owner, roles[i].queue, baseOf(queue.place), sizeOf(queue.place), valueOf(queue.doorbell));
+      else
+        queues.rungCreated(owner, roles[i].queue, valueOf(queue.doorbell));
     }
   }
 }
 
 void Follower::queuesRead(tb_device &owner, const capture::Register &reg, uint32_t index, uint64_t value) {
   const auto *roles = capture::elements<capture::Role>(table, table->roles) + reg.roles.first;
+  const auto *described = capture::elements<capture::Queue>(table, table->queues);
   for (uint32_t i = 0; i < reg.roles.count; ++i) {
-    const capture::Queue &queue = capture::elements<capture::Queue>(table, table->queues)[roles[i].queue];
     switch (roles[i].kind) {
-    case capture::Role::Head: queues.sawHead(owner, roles[i].queue, valueOf(queue.size), value); break;
+    case capture::Role::Head:
+      if (described[roles[i].queue].place.size != capture::none)
+        queues.sawHead(owner, roles[i].queue, sizeOf(described[roles[i].queue].place), value);
+      break;
     case capture::Role::Done: queues.sawDone(owner, roles[i].queue, reg.width, value); break;
     case capture::Role::Config: values[index] = value; break; // What the device made of what was written.
     default: break;

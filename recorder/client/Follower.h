@@ -63,6 +63,8 @@ private:
   void queuesWritten(tb_device &owner, const capture::Register &reg);
   void queuesRead(tb_device &owner, const capture::Register &reg, uint32_t index, uint64_t value);
   uint64_t valueOf(uint32_t reg) const;
+  uint64_t baseOf(const capture::Place &place) const;
+  uint64_t sizeOf(const capture::Place &place) const;
   void start(tb_device &owner, uint32_t activity, uint64_t value);
   void complete(tb_device &owner, const Active &active);
   /// Calls visit(register, index, shift) for each register that [offset, offset + width) of `space` touches;

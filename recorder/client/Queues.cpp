@@ -19,7 +19,21 @@ bool Queues::attach(const capture::Table *newTable, const capture::Device *devic
     for (uint32_t i = 0; i < wanted; ++i)
       new (&queues[i]) Queue();
   }
+  uint32_t wantedRings = wanted ? device->rings.count : 0;
+  if (!rings && wantedRings) {
+    void *memory = malloc(sizeof(Ring) * wantedRings);
+    if (!memory)
+      return false;
+    rings = static_cast<Ring *>(memory);
+    for (uint32_t i = 0; i < wantedRings; ++i)
+      new (&rings[i]) Ring();
+  }
   table = newTable;
+  firstRing = wantedRings ? device->rings.first : 0;
+  ringCount = wantedRings;
+  contentCounters = wanted ? device->contentCounters : capture::Range{};
+  for (uint32_t i = 0; i < ringCount; ++i)
+    rings[i].description = capture::elements<capture::Completions>(table, table->rings) + firstRing + i;
   first = wanted ? device->queues.first : 0;
   count = wanted;
   for (uint32_t i = 0; i < count; ++i) {
@@ -27,6 +41,7 @@ bool Queues::attach(const capture::Table *newTable, const capture::Device *devic
     queues[i].works.clear();
     queues[i].fences.clear();
     queues[i].rechecks.clear();
+    queues[i].tags.clear();
   }
   reset();
   return true;
@@ -43,10 +58,15 @@ void Queues::reset() {
     queue.works.clear();
     queue.fences.clear();
     queue.rechecks.clear();
+    queue.tags.clear();
+    queue.base = queue.size = 0;
     queue.tail = queue.submitted = queue.completed = 0;
     queue.indicesHold = true;
   }
   remembered = 0;
+  for (uint32_t i = 0; i < ringCount; ++i)
+    rings[i].base = rings[i].size = 0;
+  changes.clear();
   if (count)
     capture.shadow.disown();
 }
@@ -119,7 +139,7 @@ void Queues::rung(tb_device &owner, uint32_t index, uint64_t base, uint64_t size
   queue->tail = newTail;
 }
 
-static uint64_t valueOf(const capture::Field &field, const uint8_t *entry) {
+uint64_t valueOf(const capture::Field &field, const uint8_t *entry) {
   uint64_t word = 0;
   for (uint32_t i = 0; i < field.width; ++i)
     word |= uint64_t(entry[field.offset + i]) << (8 * i);
@@ -127,7 +147,7 @@ static uint64_t valueOf(const capture::Field &field, const uint8_t *entry) {
   return field.bits >= 64 ? word : word & ((uint64_t(1) << field.bits) - 1);
 }
 
-static bool holds(const capture::FieldCondition &condition, const uint8_t *entry) {
+bool holds(const capture::FieldCondition &condition, const uint8_t *entry) {
   return !condition.field.present() || (valueOf(condition.field, entry) & condition.mask) == condition.value;
 }
 
@@ -159,10 +179,14 @@ void Queues::submit(Following &following, uint64_t base, uint64_t index) {
   event(record, entry, layout.size);
   capture.shadow.learn(record.address, entry, layout.size);
   had(rows);
+  // Without memory to remember it, its completion tells of no command.
+  if (layout.tag.present())
+    (void)queue.tags.push({following.entry, valueOf(layout.tag, entry), false});
   const capture::Form *form = formOf(layout, entry);
   if (!form)
     return;
   act(following, *form, entry);
+  noteChange(following, *form, entry);
   if (form->chain.present() && !(form->last.field.present() && holds(form->last, entry)))
     followList(following, *form, valueOf(form->chain, entry));
 }
@@ -235,13 +259,15 @@ void Queues::followList(Following &following, const capture::Form &start, uint64
 }
 
 void Queues::transfer(Following &following, const capture::EntryTransfer &description, const uint8_t *entry) {
-  uint64_t bytes = valueOf(description.rowBytes, entry);
+  uint64_t bytes = (valueOf(description.rowBytes, entry) + description.plus) * description.times;
   uint64_t rows = description.rows.present() ? valueOf(description.rows, entry) : 1;
   uint64_t stride = description.hostStride.present() ? valueOf(description.hostStride, entry) : bytes;
   uint64_t deviceStride =
       description.deviceStride.present() ? valueOf(description.deviceStride, entry) : bytes;
   if (bytes == 0 || rows == 0)
     return;
+  if (description.second.present())
+    return inPages(following, description, entry, bytes);
   Transfer transfer = {};
   transfer.toDevice = description.toDevice;
   transfer.deviceAddress =
@@ -265,7 +291,7 @@ void Queues::transfer(Following &following, const capture::EntryTransfer &descri
   if (capture.start(following.owner, transfer, following.budget) || !transfer.toDevice)
     had(transfer.rows);
   // Without memory to remember it the transfer has no completion on the tape; its descriptor is there.
-  if (following.queue.works.push({following.entry, transfer}))
+  if (following.queue.works.push({following.entry, transfer, description.content, 0}))
     ++remembered;
 }
 
@@ -329,7 +355,7 @@ void Queues::completeUpTo(tb_device &owner, Queue &queue, uint64_t entries) {
       continue;
     finish(owner, queue, work.transfer);
     if (work.transfer.toDevice)
-      (void)handedBack.push(work.transfer); // Without memory it is not looked at again.
+      (void)doneWith.push(work.transfer); // Without memory it is not looked at again.
   }
   while (queue.fences.size() && queue.fences.front().entry < entries) {
     Fence fence = queue.fences.front();
@@ -343,9 +369,9 @@ void Queues::completeUpTo(tb_device &owner, Queue &queue, uint64_t entries) {
     queue.completed = entries;
   }
   // Behind the completions, which a window ends with.
-  for (const Transfer &transfer : handedBack)
+  for (const Transfer &transfer : doneWith)
     capture.recheckSource(owner, transfer);
-  handedBack.clear();
+  doneWith.clear();
 }
 
 void Queues::sawHead(tb_device &owner, uint32_t index, uint64_t size, uint64_t value) {
@@ -408,7 +434,7 @@ bool Queues::sawMemory(tb_device &owner, uint64_t iova, const void *content, uin
     completeUpTo(owner, queue, entries);
     seen = true;
   }
-  return seen;
+  return completionsIn(owner, iova, static_cast<const uint8_t *>(content), bytes) || seen;
 }
 
 void Queues::acquired(tb_device &owner, uint64_t iova, uint64_t bytes) {

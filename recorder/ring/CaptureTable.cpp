@@ -37,7 +37,11 @@ static bool validRegisters(const Table *table) {
       return false;
   const Role *roles = elements<Role>(table, table->roles);
   for (uint32_t i = 0; i < table->roles.count; ++i)
-    if (roles[i].kind > Role::Rewind || roles[i].queue >= table->queues.count)
+    if (roles[i].kind > Role::CompletionDoorbell ||
+        roles[i].queue >= (roles[i].kind == Role::CompletionDoorbell || roles[i].kind == Role::Config
+                               ? table->queues.count + table->rings.count
+                               : table->queues.count) ||
+        (roles[i].kind == Role::CompletionDoorbell && roles[i].queue >= table->rings.count))
       return false;
   return true;
 }
@@ -56,6 +60,10 @@ static bool validForm(const Table *table, const Form &form, uint32_t entryBytes,
       !validField(form.fenceAddress, entryBytes) || !validField(form.fenceValue, entryBytes) ||
       !validField(form.chain, entryBytes) || !validField(form.last.field, entryBytes) ||
       form.fenceAddress.present() != form.fenceValue.present() ||
+      !validField(form.createsNumber, entryBytes) || !validField(form.createsBase, entryBytes) ||
+      !validField(form.createsSize, entryBytes) || !validField(form.deletesNumber, entryBytes) ||
+      form.createsNumber.present() != form.createsBase.present() ||
+      form.createsNumber.present() != form.createsSize.present() ||
       (form.chain.present() && form.chainLayout >= table->layouts.count))
     return false;
   nextTransfer += form.transfers.count;
@@ -63,13 +71,46 @@ static bool validForm(const Table *table, const Form &form, uint32_t entryBytes,
       elements<EntryTransfer>(table, table->entryTransfers) + form.transfers.first;
   for (uint32_t i = 0; i < form.transfers.count; ++i) {
     const EntryTransfer &transfer = transfers[i];
-    for (const Field *field : {&transfer.when.field, &transfer.host, &transfer.rowBytes, &transfer.rows,
-                               &transfer.hostStride, &transfer.deviceAddress, &transfer.deviceStride})
+    for (const Field *field :
+         {&transfer.when.field, &transfer.host, &transfer.rowBytes, &transfer.rows, &transfer.hostStride,
+          &transfer.deviceAddress, &transfer.deviceStride, &transfer.second})
       if (!validField(*field, entryBytes))
         return false;
-    if (!transfer.host.present() || !transfer.rowBytes.present())
+    uint32_t page = transfer.pageBytes;
+    if (!transfer.host.present() || (transfer.content != none && transfer.content >= table->layouts.count) ||
+        (transfer.second.present() ? page < 16 || page > maxPageBytes || (page & (page - 1)) : page != 0))
       return false;
   }
+  return true;
+}
+
+static bool validPlace(const Table *table, const Place &place) {
+  for (uint32_t reg : {place.base, place.baseHigh, place.size})
+    if (reg != none && reg >= table->registers.count)
+      return false;
+  return (place.base == none) == (place.size == none) && (place.base != none || place.baseHigh == none) &&
+         place.sizeLow < 64 && place.sizeBits >= 1 && place.sizeBits <= 64;
+}
+
+static bool validRings(const Table *table) {
+  const Completions *rings = elements<Completions>(table, table->rings);
+  for (uint32_t i = 0; i < table->rings.count; ++i) {
+    const Completions &ring = rings[i];
+    if (!validPlace(table, ring.place) || ring.doorbell >= table->registers.count || ring.bytes == 0 ||
+        ring.bytes > maxEntryBytes)
+      return false;
+    for (const Field *field : {&ring.queue, &ring.tag, &ring.phase, &ring.success.field})
+      if (!validField(*field, ring.bytes))
+        return false;
+    if (!ring.queue.present() || !ring.tag.present() || !ring.phase.present())
+      return false;
+  }
+  const Layout *layouts = elements<Layout>(table, table->layouts);
+  const ContentCounter *counters = elements<ContentCounter>(table, table->contentCounters);
+  for (uint32_t i = 0; i < table->contentCounters.count; ++i)
+    if (counters[i].layout >= table->layouts.count || !counters[i].field.present() ||
+        !validField(counters[i].field, layouts[counters[i].layout].size))
+      return false;
   return true;
 }
 
@@ -80,7 +121,8 @@ static bool validQueues(const Table *table) {
   for (uint32_t i = 0; i < table->layouts.count; ++i) {
     const Layout &layout = layouts[i];
     if (layout.size == 0 || layout.size > maxEntryBytes || !validField(layout.opcode, layout.size) ||
-        layout.forms.first != next || !rangeFits(layout.forms, table->forms))
+        !validField(layout.tag, layout.size) || layout.forms.first != next ||
+        !rangeFits(layout.forms, table->forms))
       return false;
     next += layout.forms.count;
     for (uint32_t f = 0; f < layout.forms.count; ++f)
@@ -90,10 +132,9 @@ static bool validQueues(const Table *table) {
   const Queue *queues = elements<Queue>(table, table->queues);
   for (uint32_t i = 0; i < table->queues.count; ++i) {
     const Queue &queue = queues[i];
-    for (uint32_t reg : {queue.base, queue.size, queue.doorbell})
-      if (reg >= table->registers.count)
-        return false;
-    for (uint32_t reg : {queue.baseHigh, queue.head, queue.done})
+    if (!validPlace(table, queue.place) || queue.doorbell >= table->registers.count)
+      return false;
+    for (uint32_t reg : {queue.head, queue.done})
       if (reg != none && reg >= table->registers.count)
         return false;
     if (queue.layout >= table->layouts.count)
@@ -123,7 +164,8 @@ static bool validDevices(const Table *table) {
         !rangeFits(device.registers, table->registers) || !rangeFits(device.activities, table->activities) ||
         !rangeFits(device.counters, table->counters) ||
         !rangeFits(device.fingerprints, table->fingerprints) || !rangeFits(device.queues, table->queues) ||
-        device.handOver > HandOver::AnyWrite)
+        !rangeFits(device.rings, table->rings) ||
+        !rangeFits(device.contentCounters, table->contentCounters) || device.handOver > HandOver::AnyWrite)
       return false;
   }
   return true;
@@ -140,7 +182,9 @@ bool validTable(const Table *table, uint64_t bytes) {
       !sectionFits<Counter>(table->counters, bytes) ||
       !sectionFits<Fingerprint>(table->fingerprints, bytes) || !sectionFits<Role>(table->roles, bytes) ||
       !sectionFits<Queue>(table->queues, bytes) || !sectionFits<Layout>(table->layouts, bytes) ||
-      !sectionFits<Form>(table->forms, bytes) || !sectionFits<EntryTransfer>(table->entryTransfers, bytes))
+      !sectionFits<Form>(table->forms, bytes) || !sectionFits<EntryTransfer>(table->entryTransfers, bytes) ||
+      !sectionFits<Completions>(table->rings, bytes) ||
+      !sectionFits<ContentCounter>(table->contentCounters, bytes))
     return false;
   if (table->devices.count == 0 || table->devices.count > maxDevices)
     return false;
@@ -157,7 +201,8 @@ bool validTable(const Table *table, uint64_t bytes) {
   for (uint32_t i = 0; i < table->fingerprints.count; ++i)
     if (fingerprints[i].space >= table->spaces.count || !validWidth(fingerprints[i].width))
       return false;
-  return validRegisters(table) && validActivities(table) && validQueues(table) && validDevices(table);
+  return validRegisters(table) && validActivities(table) && validQueues(table) && validRings(table) &&
+         validDevices(table);
 }
 
 } // namespace tapeback::capture

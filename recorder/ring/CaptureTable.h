@@ -10,12 +10,13 @@
 
 namespace tapeback::capture {
 
-constexpr uint32_t version = 3;
+constexpr uint32_t version = 4;
 constexpr size_t nameBytes = 64;  ///< With the terminating NUL.
 constexpr size_t uriBytes = 4104; ///< TargetUri allows 4,096.
 constexpr uint32_t maxDevices = 16;
 constexpr uint32_t none = ~uint32_t(0);  ///< No register, no layout.
 constexpr uint32_t maxEntryBytes = 4096; ///< Of an entry in host memory.
+constexpr uint32_t maxPageBytes = 1 << 20;
 
 /// Elements [first, first + count) of a section.
 struct Range {
@@ -38,9 +39,9 @@ struct Condition {
 };
 /// What a register is to a queue.
 struct Role {
-  enum Kind : uint32_t { Config, Doorbell, Head, Done, Rewind };
+  enum Kind : uint32_t { Config, Doorbell, Head, Done, Rewind, CompletionDoorbell };
   uint32_t kind;
-  uint32_t queue; ///< Index into Table::queues; Config: unused.
+  uint32_t queue; ///< Index into Table::queues, or of CompletionDoorbell into Table::rings; Config: unused.
 };
 /// A register that an activity or a queue refers to. A device's registers are sorted by (space, offset).
 struct Register {
@@ -80,7 +81,10 @@ struct FieldCondition {
 struct EntryTransfer {
   FieldCondition when;
   Field host, rowBytes, rows, hostStride, deviceAddress, deviceStride;
-  uint32_t toDevice, reserved;
+  Field second;         ///< Of memory in pages; absent: it is in one piece, or in rows.
+  uint64_t plus, times; ///< (rowBytes + plus) * times bytes.
+  uint32_t toDevice, pageBytes;
+  uint32_t content, reserved; ///< Layout of what is moved, or none.
 };
 /// As tapeback::EntryForm. A list's elements: at the address in `chain`, of `chainLayout`.
 struct Form {
@@ -90,19 +94,45 @@ struct Form {
   Field chain;
   FieldCondition last;
   uint32_t chainLayout, chainLimit;
+  Field createsNumber, createsBase, createsSize, deletesNumber; ///< As tapeback::EntryForm.
+  uint64_t createsPlus;
+  uint32_t createsCompletions, deletesCompletions; ///< 1: a ring of completions, 0: a queue.
 };
 struct Layout {
   uint32_t size; ///< Bytes, 1 to maxEntryBytes.
   uint32_t reserved;
   Field opcode; ///< Absent: the layout has one form.
   Range forms;
+  Field tag; ///< By which completions name an entry; absent: they do not.
 };
+/// Where a ring is and how long: registers, or a command that creates it.
+struct Place {
+  uint64_t number; ///< By which commands and completions name it; noNumber: they do not.
+  uint64_t sizePlus;
+  uint32_t base, baseHigh, size; ///< Indices into Table::registers, or none.
+  uint32_t sizeLow, sizeBits, reserved;
+};
+constexpr uint64_t noNumber = ~uint64_t(0);
 struct Queue {
-  uint32_t index;                                      ///< In the description.
-  uint32_t base, baseHigh, size, head, doorbell, done; ///< Indices into Table::registers, or none.
-  uint32_t layout;
+  Place place;
+  uint32_t index; ///< In the description.
+  uint32_t head, doorbell, done;
+  uint32_t layout, reserved;
+};
+/// A ring of completions, as tapeback::RingDescription and LayoutDescription::Completes.
+struct Completions {
+  Place place;
+  uint32_t doorbell, bytes; ///< Bytes of an entry.
+  Field queue, tag, phase;
+  FieldCondition success;
 };
 
+/// A counter in what transfers bring.
+struct ContentCounter {
+  uint32_t id;     ///< In the description.
+  uint32_t layout; ///< Of the content.
+  Field field;
+};
 struct Counter {
   char name[nameBytes];
   uint32_t id; ///< In the description.
@@ -123,7 +153,7 @@ enum class HandOver : uint32_t {
 struct Device {
   char alias[nameBytes];
   char uri[uriBytes];
-  Range registers, activities, counters, fingerprints, queues;
+  Range registers, activities, counters, fingerprints, queues, rings, contentCounters;
   HandOver handOver;
   uint32_t reserved;
 };
@@ -134,7 +164,7 @@ enum Evidence : uint32_t { AtMarkers = 1 << 0, AtFences = 1 << 1 };
 struct Table {
   uint32_t version, bytes;
   Section devices, spaces, registers, conditions, activities, transfers, counters, fingerprints;
-  Section roles, queues, layouts, forms, entryTransfers;
+  Section roles, queues, layouts, forms, entryTransfers, rings, contentCounters;
   uint32_t evidence, reserved; ///< Evidence: when the client reads counters and clocks by itself.
   uint64_t evidencePeriodNs;   ///< And at least so often while the device is used; 0: not.
 };

@@ -187,6 +187,7 @@ llvm::Expected<DiffItem> DiffSide::itemOf(uint64_t ordinal, const Packet &packet
     item.key = keyOf({kind, size, at.offset, extra.length, direction, again, packet.width});
     return item;
   }
+  case PacketKind::CommandDone:
   case PacketKind::Reset: item.key = keyOf({kind, packet.value}); return item;
   case PacketKind::Interrupt:
   case PacketKind::CounterSnapshot: item.key = keyOf({kind, packet.address}); return item;

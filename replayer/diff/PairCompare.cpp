@@ -51,6 +51,7 @@ bool hasAddress(PacketKind kind) {
   case PacketKind::MemoryWait:
   case PacketKind::Acquire:
   case PacketKind::Submit:
+  case PacketKind::CommandDone:
   case PacketKind::DmaDescriptor:
   case PacketKind::DmaCompletion: return true;
   default: return false;

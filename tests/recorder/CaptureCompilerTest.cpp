@@ -63,8 +63,8 @@ TEST_CASE("queues, layouts and roles of registers become a valid table, and no b
   const auto *forms = capture::elements<capture::Form>(table, table->forms);
   CHECK(queues[1].layout == 1); // Each device's own.
   CHECK(registers[queues[1].doorbell].offset == 0x90);
-  CHECK(queues[1].baseHigh == capture::none);
-  CHECK(registers[queues[1].size].roles.count == 2); // It is read, and it rewinds.
+  CHECK(queues[1].place.baseHigh == capture::none);
+  CHECK(registers[queues[1].place.size].roles.count == 2); // It is read, and it rewinds.
   CHECK(registers[queues[1].doorbell].resets.count == 1);
   CHECK(layouts[1].forms.count == 4);
   const capture::Form &move = forms[layouts[1].forms.first + 1];
@@ -102,7 +102,7 @@ TEST_CASE("queues, layouts and roles of registers become a valid table, and no b
     return !valid(broken);
   };
   CHECK(refuses([](capture::Table *t, uint8_t *b) {
-    reinterpret_cast<capture::Queue *>(b + t->queues.offset)->base = t->registers.count;
+    reinterpret_cast<capture::Queue *>(b + t->queues.offset)->place.base = t->registers.count;
   }));
   CHECK(refuses([](capture::Table *t, uint8_t *b) {
     reinterpret_cast<capture::Queue *>(b + t->queues.offset)->head = t->registers.count;

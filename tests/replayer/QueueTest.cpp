@@ -1,4 +1,5 @@
 // Replay and bisect of command queues: entries, transfers in rows, targets that are faster or slower.
+#include "replayer/CommandCompletion.h"
 #include "replayer/Commands.h"
 #include "replayer/WindowPort.h"
 #include "replayer/bisect/Bisect.h"
@@ -490,4 +491,86 @@ TEST_CASE("Deep: a byte that a load brought wrong is named at its doorbell, long
   CHECK(report.observed->place.packet == shown);
   REQUIRE(!report.writers.empty());
   CHECK(report.writers.front().place.packet == guilty);
+}
+
+namespace {
+
+const char *completingDevice = R"(
+tapeback-description: 1
+name: c
+spaces: [bar0]
+registers: [{name: BASE, offset: 0, width: 8}, {name: SIZE, offset: 8}, {name: TAIL, offset: 12}, {name: TAIL1, offset: 16}, {name: HEAD, offset: 20}]
+layouts:
+  - name: entry
+    size: 8
+    tag: id
+    opcode: {offset: 0, width: 1}
+    fields: [{name: id, offset: 2, width: 2}, {name: at, offset: 4, address: true}]
+    forms:
+      - {name: DO, opcode: 0}
+      - {name: MAKE, opcode: 1, fields: [{name: n, offset: 1, width: 1}], creates: {kind: completion-queue, number: n, base: at, size: n}}
+  - name: answer
+    size: 8
+    fields: [{name: queue, offset: 0, width: 2}, {name: id, offset: 2, width: 2}, {name: phase, offset: 4, bits: 0}]
+    completes: {queue: queue, tag: id, phase: phase}
+queues:
+  - {name: q0, number: 7, base: BASE, size: SIZE, doorbell: TAIL, layout: entry}
+  - {name: q1, number: 8, base: BASE, size: SIZE, doorbell: TAIL1, layout: entry}
+completion-queues: [{name: c0, number: 0, base: BASE, size: SIZE, doorbell: HEAD, layout: answer}]
+)";
+
+std::vector<uint8_t> answer(uint8_t queue, uint8_t tag, bool phase) {
+  return {queue, 0, tag, 0, phase, 0, 0, 0};
+}
+std::vector<uint8_t> entryOf(uint8_t tag, uint8_t opcode = 0, uint8_t at = 0) {
+  return {opcode, 0, tag, 0, at, 0, 0, 0};
+}
+
+} // namespace
+
+TEST_CASE("completions: by number and tag, in any order, round and round") {
+  Description d = cantFail(parseDescription(completingDevice, "test"));
+  CommandCompletion follower(&d);
+  constexpr uint64_t base = 0x40, size = 2;
+  follower.submitted(0, 0, entryOf(5));
+  follower.submitted(0, 1, entryOf(6));
+  follower.submitted(1, 0, entryOf(5));
+  CHECK(follower.next(base, size) == base);
+  CHECK(!follower.saw(base, size, answer(7, 6, false))); // Of the round before: not there yet.
+  CHECK(follower.seen(base) == 0);
+  CHECK(follower.saw(base, size, answer(7, 6, true)));
+  CHECK(follower.next(base, size) == base + 8);
+  CHECK(follower.find(0, 1)); // The second is done, the first is not, nor the other queue's of that tag.
+  CHECK(!follower.find(0, 0));
+  CHECK(!follower.find(1, 0));
+  CHECK(follower.saw(base, size, answer(8, 5, true)));
+  CHECK(follower.find(1, 0));
+  CHECK(!follower.find(0, 0));
+  CHECK(follower.next(base, size) == base);
+  CHECK(!follower.saw(base, size, answer(7, 5, true))); // The phase turned.
+  CHECK(follower.saw(base, size, answer(7, 5, false)));
+  CHECK(follower.find(0, 0));
+  CHECK(follower.seen(base) == 3);
+  follower.forget(0, 0);
+  CHECK(!follower.find(0, 0));
+  // One that nobody submitted is passed over.
+  CHECK(follower.saw(base, size, answer(7, 99, false)));
+  CHECK(follower.seen(base) == 4);
+}
+
+TEST_CASE("completions: a ring that is made anew, and a reset, begin anew") {
+  Description d = cantFail(parseDescription(completingDevice, "test"));
+  CommandCompletion follower(&d);
+  constexpr uint64_t base = 0x40, size = 4;
+  follower.submitted(0, 0, entryOf(5));
+  CHECK(follower.saw(base, size, answer(7, 5, true)));
+  CHECK(follower.next(base, size) == base + 8);
+  follower.submitted(0, 1, entryOf(6, 1, base));
+  CHECK(follower.next(base, size) == base);
+  CHECK(follower.find(0, 0));
+  follower.reset();
+  CHECK(!follower.find(0, 0));
+  CHECK(!follower.saw(base, size, answer(7, 6, false)));
+  CHECK(follower.saw(base, size, answer(7, 6, true)));
+  CHECK(!follower.find(0, 1)); // It was submitted before the reset.
 }

@@ -21,6 +21,7 @@ BUILD = ScriptTest.BUILD
 TAPEBACK = BUILD / "bin" / "tapeback"
 EXERCISE = BUILD / "bin" / "edu-exercise"
 OPERATIONS = 400
+MEDIUM = 1 << 20  # Of the NVMe disk.
 PACKETS = 400  # On a tape, before anything is killed. All of them are compared in a replay.
 FAULTS = ["dma-last-byte", "factorial", "irq-sticky", "liveness&after=20"]
 
@@ -30,6 +31,8 @@ SPARE=0000:02:00.0
 THIRD=0000:03:00.0
 VICTIM=0000:04:00.0
 NVME=0000:05:00.0
+DISK=0000:06:00.0
+OTHERDISK=0000:07:00.0
 OPS=@OPS@
 
 step() { # NAME COMMAND…: runs it, keeps its output and its exit code
@@ -99,6 +102,12 @@ step insist tapeback record --json --preload -o insist.tape -- vfio-plain $EDU -
 step replay-preload tapeback replay preload.tape --target vfio:$EDU --json
 step hot tapeback record --json --preload -o hot.tape -- vfio-plain $EDU --rounds 2 --hot
 step replay-hot tapeback replay hot.tape --target vfio:$EDU --json
+
+# Command streams: through the C API, and a program that does not know of us.
+bind $DISK
+bind $OTHERDISK
+step record-disk tapeback record --json --target vfio:$DISK --description nvme -o disk.tape -- nvme-exercise --seed 5 --ops 60
+step preload-disk tapeback record --json --preload --description nvme -o preload-disk.tape -- nvme-plain --device $OTHERDISK --seed 5 --ops 60
 
 # State that a reset which does nothing leaves behind.
 step dirty env TAPEBACK_TARGET=vfio:$EDU edu-exercise --seed 9 --ops 40
@@ -254,12 +263,22 @@ class VfioTest(unittest.TestCase):
         (cls.share / "nvme.yaml").write_text(NVME_DESCRIPTION)
         shutil.copy(BUILD / "lib/tapeback/recorder-test-model.so", cls.share)
         shutil.copy(VirtualMachine.ROOT / "tests/recorder/programs/test-device.yaml", cls.share)
-        programs = ("hal-vfio", "vfio-plain", "register-loop", "recorder-scenarios")
+        programs = ("hal-vfio", "vfio-plain", "nvme-plain", "register-loop", "recorder-scenarios")
         image = VirtualMachine.buildImage(BUILD, extra=[BUILD / "bin" / "tests" / name for name in programs])
-        devices = {f"edu{n}": "edu" for n in (1, 2, 3, 4)} | {"nvme1": "nvme,serial=tapeback"}
+        devices = {f"edu{n}": "edu" for n in (1, 2, 3, 4)} | {
+            "nvme1": "nvme,serial=tapeback",
+            "nvme2": "nvme,serial=disk,drive=disk",
+            "nvme3": "nvme,serial=other,drive=other",
+        }
+        drives = []
+        for name in ("disk", "other"):
+            with open(cls.share / name, "wb") as file:
+                file.truncate(MEDIUM)
+            drives += ["-drive", f"if=none,id={name},format=raw,file={cls.share / name}"]
         try:
             script = GUEST.replace("@OPS@", str(OPERATIONS)).replace("@PACKETS@", str(PACKETS))
-            with VirtualMachine.Machine(image, cls.share, script, devices=devices, seconds=780) as machine:
+            with VirtualMachine.Machine(image, cls.share, script, devices=devices, seconds=780,
+                                        arguments=drives) as machine:
                 cls.console = machine.console
                 for turn in (1, 2, 3):
                     machine.waitFor(f"@@bus-error {turn}")
@@ -320,6 +339,15 @@ class VfioTest(unittest.TestCase):
         for line in self.text("hal-vfio.out").splitlines():
             if line.startswith("skipped"):
                 self.assertIn("objdump", line)  # What needs that runs on the host. All that needs a device runs here.
+
+    def test_command_streams_from_the_machine_replay_on_another_controller(self):
+        self.checkStep("record-disk", 0)
+        self.checkStep("preload-disk", 0)
+        for tape in ("disk.tape", "preload-disk.tape"):
+            self.assertEqual(self.replayOnHost(self.share / tape, f"qemu:nvme?medium={MEDIUM}", 0)["verdict"], "match")
+            # What is read from another disk is the first difference.
+            report = self.replayOnHost(self.share / tape, f"qemu:nvme?medium={MEDIUM}&pattern=random", 1)
+            self.assertEqual(report["first_divergence"]["kind"], "dma-completion")
 
     def test_a_recording_from_the_machine_replays_everywhere(self):
         self.checkStep("record", 0)

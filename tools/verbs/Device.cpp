@@ -62,6 +62,14 @@ void showRegister(raw_ostream &os, const RegisterDescription &reg) {
   }
 }
 
+/// "(nlb + 1) * 512", "4096".
+std::string byteCount(const EntryForm &form, const EntryTransfer &transfer) {
+  std::string text = transfer.rowBytes ? form.fields[*transfer.rowBytes].name : std::to_string(transfer.plus);
+  if (transfer.rowBytes && transfer.plus)
+    text = "(" + text + " + " + std::to_string(transfer.plus) + ")";
+  return transfer.times == 1 ? text : text + " * " + std::to_string(transfer.times);
+}
+
 void showForm(raw_ostream &os, const LayoutDescription &layout, const EntryForm &form,
               const Description &description) {
   os << "      " << form.name;
@@ -76,8 +84,12 @@ void showForm(raw_ostream &os, const LayoutDescription &layout, const EntryForm 
     os << "          moves ";
     if (transfer.rows)
       os << name(*transfer.rows) << " rows of ";
-    os << name(transfer.rowBytes) << " bytes "
+    os << byteCount(form, transfer) << " bytes "
        << (transfer.toDevice ? "to the device, from " : "from the device, to ") << name(transfer.hostAddress);
+    if (transfer.pages)
+      os << " and " << name(transfer.pages->second) << " (pages of " << transfer.pages->size << ")";
+    if (transfer.content)
+      os << ", a " << description.layouts[*transfer.content].name;
     if (transfer.deviceAddress)
       os << (transfer.toDevice ? " to " : " from ") << name(*transfer.deviceAddress);
     os << (transfer.window.empty() ? "" : " in window " + transfer.window);
@@ -89,6 +101,12 @@ void showForm(raw_ostream &os, const LayoutDescription &layout, const EntryForm 
   if (form.fence)
     os << "          writes " << name(form.fence->value) << " to " << name(form.fence->address)
        << " when all before it is done\n";
+  if (form.creates)
+    os << "          creates the " << (form.creates->completions ? "completion queue" : "queue")
+       << " numbered " << name(form.creates->number) << " at " << name(form.creates->base) << "\n";
+  if (form.deletes)
+    os << "          deletes the " << (form.deletes->completions ? "completion queue" : "queue")
+       << " numbered " << name(form.deletes->number) << "\n";
   if (form.chain)
     os << "          goes on with " << description.layouts[form.chain->layout].name << "s from "
        << name(form.chain->address) << ", at most " << form.chain->limit << "\n";
@@ -96,16 +114,26 @@ void showForm(raw_ostream &os, const LayoutDescription &layout, const EntryForm 
 
 void showQueues(raw_ostream &os, const Description &description) {
   auto name = [&](unsigned reg) { return description.registers[reg].name; };
+  auto show = [&](const RingDescription &ring, const char *doorbell) {
+    os << "  " << ring.name << ": " << (ring.size ? name(*ring.size) + " entries" : std::string("entries"))
+       << " (" << description.layouts[ring.layout].name << ") "
+       << (ring.base ? "at " + name(*ring.base) : std::string("where a command creates it"))
+       << (ring.baseHigh ? ", " + name(*ring.baseHigh) : "") << doorbell << name(ring.doorbell);
+  };
   if (!description.queues.empty())
     os << "\nqueues: rings of entries in host memory\n";
   for (const QueueDescription &queue : description.queues) {
-    os << "  " << queue.name << ": " << name(queue.size) << " entries ("
-       << description.layouts[queue.layout].name << ") at " << name(queue.base)
-       << (queue.baseHigh ? ", " + name(*queue.baseHigh) : "") << "; handed over by " << name(queue.doorbell);
+    show(queue, "; handed over by ");
     if (queue.head)
       os << ", completed up to " << name(*queue.head);
     if (queue.done)
       os << ", counted in " << name(*queue.done);
+    os << "\n";
+  }
+  if (!description.completionQueues.empty())
+    os << "\ncompletion queues: rings that the device fills\n";
+  for (const RingDescription &ring : description.completionQueues) {
+    show(ring, "; handed back by ");
     os << "\n";
   }
   for (const RegisterCondition &idle : description.idle)

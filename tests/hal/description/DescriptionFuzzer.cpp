@@ -25,7 +25,8 @@ static void requireForm(const Description &description, const LayoutDescription 
   }
   for (const EntryTransfer &transfer : form.transfers) {
     isAddress(transfer.hostAddress);
-    isField(transfer.rowBytes);
+    if (transfer.rowBytes)
+      isField(*transfer.rowBytes);
     require(transfer.rows.has_value() == transfer.hostStride.has_value());
     for (std::optional<unsigned> field :
          {transfer.rows, transfer.hostStride, transfer.deviceAddress, transfer.deviceStride})
@@ -60,8 +61,9 @@ static void requireQueues(const Description &description, llvm::ArrayRef<uint8_t
     require(!formatEntry(layout, bytes.take_front(layout.size - 1)).empty());
   }
   for (const QueueDescription &queue : description.queues) {
-    for (unsigned reg : {queue.base, queue.size, queue.doorbell, queue.baseHigh.value_or(0),
-                         queue.head.value_or(0), queue.tail.value_or(0), queue.done.value_or(0)})
+    for (unsigned reg :
+         {queue.base.value_or(0), queue.size.value_or(0), queue.doorbell, queue.baseHigh.value_or(0),
+          queue.head.value_or(0), queue.tail.value_or(0), queue.done.value_or(0)})
       require(reg < registers);
     for (unsigned reg : queue.rewind)
       require(reg < registers);

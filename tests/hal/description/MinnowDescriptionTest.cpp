@@ -59,14 +59,14 @@ TEST_CASE("Minnow's registers are where its header says") {
     };
     const QueueDescription &queue = d.queues[q];
     CHECK(queue.name == "q" + std::to_string(q));
-    CHECK(offset(queue.base) == MINNOW_Q_BASE_LO);
+    CHECK(offset(queue.base.value()) == MINNOW_Q_BASE_LO);
     CHECK(offset(queue.baseHigh.value()) == MINNOW_Q_BASE_HI);
-    CHECK(offset(queue.size) == MINNOW_Q_SIZE);
+    CHECK(offset(queue.size.value()) == MINNOW_Q_SIZE);
     CHECK(offset(queue.head.value()) == MINNOW_Q_HEAD);
     CHECK(offset(queue.tail.value()) == MINNOW_Q_TAIL);
     CHECK(offset(queue.doorbell) == MINNOW_Q_DOORBELL);
     CHECK(offset(queue.done.value()) == MINNOW_Q_DONE);
-    CHECK(queue.rewind == std::vector<unsigned>{queue.size});
+    CHECK(queue.rewind == std::vector<unsigned>{queue.size.value()});
     CHECK(d.layouts[queue.layout].size == MINNOW_COMMAND_SIZE);
   }
   REQUIRE(d.counters.size() == MINNOW_COUNTERS);
@@ -135,7 +135,7 @@ TEST_CASE("Minnow's commands say what they move") {
   CHECK(moved.window == "scratchpad");
   CHECK(value(*form, moved.hostAddress, bytes(load)) == 0x1000);
   CHECK(value(*form, moved.deviceAddress.value(), bytes(load)) == 0x4000);
-  CHECK(value(*form, moved.rowBytes, bytes(load)) == 64);
+  CHECK(value(*form, moved.rowBytes.value(), bytes(load)) == 64);
   CHECK(value(*form, moved.rows.value(), bytes(load)) == 8);
   CHECK(value(*form, moved.hostStride.value(), bytes(load)) == 128);
   CHECK(value(*form, moved.deviceStride.value(), bytes(load)) == 72);

@@ -142,7 +142,8 @@ TEST_CASE("mistakes in opcodes and forms") {
        {"layouts: [{name: @l, size: 32, opcode: {offset: 0}, fields: [{name: f, offset: 8, width: 8, "
         "address: "
         "true}], chain: {address: f, layout: l}, forms: [{name: A, opcode: 1}]}]\n",
-        "a layout with an opcode has transfers, fence, chain and sync in its forms, not beside them"}});
+        "a layout with an opcode has transfers, fence, chain, sync, creates and deletes in its forms, not "
+        "beside them"}});
 }
 
 TEST_CASE("mistakes in what entries move, fence and chain") {
@@ -152,7 +153,8 @@ TEST_CASE("mistakes in what entries move, fence and chain") {
        {form("transfers: [{direction: @sideways, host-address: host, row-bytes: n}]"),
         "unknown direction 'sideways' (one of: to-device, from-device)"},
        {form("transfers: [{@direction: to-device, row-bytes: n}]"), "missing required key 'host-address'"},
-       {form("transfers: [{@direction: to-device, host-address: host}]"), "missing required key 'row-bytes'"},
+       {form("transfers: [{direction: to-device, host-address: @host}]"),
+        "how much is moved? row-bytes is a field; plus a number of its own"},
        {transfer("host-address: @hast, row-bytes: n"), "l has no field named 'hast'; did you mean 'host'?"},
        {transfer("host-address: @n, row-bytes: n"),
         "field 'n' is used as a host address: say `address: true` there"},
@@ -204,8 +206,10 @@ TEST_CASE("mistakes in queues") {
   checkMarked(
       queueable,
       {{"queues: [{@base: LO, size: SIZE, doorbell: BELL, layout: l}]\n", "missing required key 'name'"},
-       {"queues: [{@name: q, size: SIZE, doorbell: BELL, layout: l}]\n", "missing required key 'base'"},
-       {"queues: [{@name: q, base: LO, doorbell: BELL, layout: l}]\n", "missing required key 'size'"},
+       {"queues: [{name: @q, size: SIZE, doorbell: BELL, layout: l}]\n",
+        "a queue has both base and size, or neither if a command creates it"},
+       {"queues: [{name: @q, base: LO, doorbell: BELL, layout: l}]\n",
+        "a queue has both base and size, or neither if a command creates it"},
        {"queues: [{@name: q, base: LO, size: SIZE, layout: l}]\n", "missing required key 'doorbell'"},
        {"queues: [{@name: q, base: LO, size: SIZE, doorbell: BELL}]\n", "missing required key 'layout'"},
        {"queues: [{name: @a+b, base: LO, size: SIZE, doorbell: BELL, layout: l}]\n",
@@ -339,7 +343,8 @@ TEST_CASE("mistakes in what orders the queues") {
        {"layouts: [{name: @l, size: 8, opcode: {offset: 0, width: 1}, sync: {kind: barrier}, forms: [{name: "
         "A, "
         "opcode: 0}]}]\n",
-        "a layout with an opcode has transfers, fence, chain and sync in its forms, not beside them"}});
+        "a layout with an opcode has transfers, fence, chain, sync, creates and deletes in its forms, not "
+        "beside them"}});
 }
 
 TEST_CASE("mistakes in where a value flows") {

@@ -1,6 +1,7 @@
 // Layouts, queues, ports and conditions that are in order come out as they were written; entries are decoded
 // whatever their bytes are.
 #include "hal/description/Description.h"
+#include <array>
 #include <doctest/doctest.h>
 
 using namespace tapeback;
@@ -245,4 +246,114 @@ TEST_CASE("entries as text") {
   CHECK(!other.formOf({}));
   CHECK(!LayoutDescription().formOf(b)); // No form at all: made by code.
   CHECK(formatEntry(LayoutDescription(), b) == "");
+}
+
+static const std::string completing = R"(
+tapeback-description: 1
+name: c
+spaces: [bar0]
+registers:
+  - {name: BASE, offset: 0, width: 8}
+  - {name: SIZES, offset: 8}
+  - {name: TAIL0, offset: 12}
+  - {name: TAIL1, offset: 16}
+  - {name: HEAD0, offset: 20}
+  - {name: HEAD1, offset: 24}
+layouts:
+  - name: entry
+    size: 32
+    tag: id
+    opcode: {offset: 0, width: 1}
+    fields: [{name: id, offset: 2, width: 2}, {name: a, offset: 8, width: 8, address: true}, {name: b, offset: 16, width: 8, address: true}]
+    forms:
+      - {name: MAKE, opcode: 1, fields: [{name: n, offset: 4, width: 2}, {name: z, offset: 6, width: 2}], creates: {kind: completion-queue, number: n, base: a, size: z, size-plus: 1}}
+      - {name: QUEUE, opcode: 2, fields: [{name: n, offset: 4, width: 2}, {name: z, offset: 6, width: 2}], creates: {kind: queue, number: n, base: a, size: z}}
+      - {name: GONE, opcode: 3, fields: [{name: n, offset: 4, width: 2}], deletes: {kind: queue, number: n}}
+      - name: GET
+        opcode: 4
+        fields: [{name: blocks, offset: 4, width: 2}]
+        transfers: [{direction: from-device, host-address: a, row-bytes: blocks, plus: 1, times: 512, pages: {second: b, size: 4096}, content: log}]
+  - {name: log, size: 16, fields: [{name: reads, offset: 0, width: 8, policy: ignore}, {name: kind, offset: 8, policy: compare}]}
+  - name: answer
+    size: 16
+    fields:
+      - {name: head, offset: 8, width: 2, policy: ignore}
+      - {name: queue, offset: 10, width: 2}
+      - {name: id, offset: 12, width: 2}
+      - {name: phase, offset: 14, width: 2, bits: 0}
+      - {name: status, offset: 14, width: 2, bits: "15:1"}
+    completes: {queue: queue, tag: id, phase: phase, success: {field: status, value: 0}}
+queues:
+  - {name: q0, number: 0, base: BASE, size: SIZES, size-bits: "11:0", size-plus: 1, doorbell: TAIL0, layout: entry}
+  - {name: q1, number: 1, doorbell: TAIL1, layout: entry}
+completion-queues:
+  - {name: c0, number: 0, base: BASE, size: SIZES, size-bits: "27:16", size-plus: 1, doorbell: HEAD0, layout: answer}
+  - {name: c1, number: 1, doorbell: HEAD1, layout: answer}
+counters:
+  - {name: READS, layout: log, field: reads, exact: false}
+)";
+
+TEST_CASE("completions, queues that commands create, pages, and counters in what a transfer brings") {
+  Description d = parseGood(completing);
+  REQUIRE(d.completionQueues.size() == 2);
+  CHECK(d.completionLayout() == &d.layouts[2]);
+  CHECK(d.queues[0].entriesOf(0x00ff0007) == 8);
+  CHECK(d.completionQueues[0].entriesOf(0x00ff0007) == 256);
+  CHECK(!d.queues[1].base);
+  CHECK(d.queues[1].number == 1u);
+  const LayoutDescription::Completes &completes = *d.completionLayout()->completes;
+  CHECK(completes.tag.offset == 12);
+  CHECK(completes.phase.low == 0);
+  REQUIRE(completes.success);
+  CHECK(completes.success->holds(0));
+  CHECK(!completes.success->holds(0x80));
+  const std::vector<EntryForm> &forms = d.layouts[0].forms;
+  CHECK(d.layouts[0].tag->offset == 2);
+  CHECK(forms[0].creates->completions);
+  CHECK(forms[0].creates->sizePlus == 1);
+  CHECK(!forms[1].creates->completions);
+  CHECK(!forms[2].deletes->completions);
+  const EntryTransfer &get = forms[3].transfers[0];
+  CHECK(get.plus == 1);
+  CHECK(get.times == 512);
+  REQUIRE(get.pages);
+  CHECK(get.pages->size == 4096);
+  CHECK(get.content == 1u);
+  CHECK(d.layouts[1].forms[0].fields[0].ignored);
+  CHECK(!d.layouts[1].forms[0].fields[1].ignored);
+  REQUIRE(d.counters[0].content);
+  CHECK(d.counters[0].content->layout == 1);
+}
+
+TEST_CASE("what contradicts itself in completions and pages is refused") {
+  // What is replaced by what, and a word of the complaint.
+  const std::vector<std::array<std::string, 3>> cases = {
+      {"size: 4096}", "size: 4095}", "power of two"},
+      {"times: 512", "times: 0", "times is between"},
+      {"row-bytes: blocks, plus: 1, times: 512", "times: 2", "how much is moved"},
+      {"second: b", "second: blocks", "used as a host address"},
+      {"content: log", "content: nothing", "no layout is named"},
+      {"tag: id\n    opcode", "opcode", "number and an entry by its layout's tag"},
+      {"number: 1, doorbell: TAIL1", "doorbell: TAIL1", "has a number"},
+      {"number: 1, doorbell: TAIL1", "number: 0, doorbell: TAIL1", "second queue with this number"},
+      {"creates: {kind: queue, number: n, base: a, size: z}", "doc: nothing", "form that `creates` it"},
+      {"phase: phase, success", "phase: status, success", "a phase is one bit"},
+      {"doorbell: HEAD1, layout: answer", "doorbell: HEAD1, layout: log", "say what an entry `completes`"},
+      {"base: BASE, size: SIZES, size-bits: \"11:0\"", "size: SIZES, size-bits: \"11:0\"",
+       "both base and size"},
+      {"size-bits: \"11:0\"", "size-bits: \"40:0\"", "do not lie in a size register"},
+      {"policy: ignore}, {name: kind", "policy: sometimes}, {name: kind", "unknown policy of a field"},
+      {"{name: READS, layout: log, field: reads", "{name: READS, layout: log", "counter is in a register"},
+      {"kind: completion-queue", "kind: ring", "unknown kind of ring"},
+  };
+  for (const auto &[from, to, complaint] : cases) {
+    std::string text = completing;
+    size_t at = text.find(from);
+    REQUIRE_MESSAGE(at != std::string::npos, from);
+    text.replace(at, from.size(), to);
+    llvm::Expected<Description> parsed = parseDescription(text, "test");
+    REQUIRE_MESSAGE(!parsed, from);
+    std::string message = llvm::toString(parsed.takeError());
+    CHECK_MESSAGE(message.find(complaint) != std::string::npos, complaint << ": " << message);
+  }
 }

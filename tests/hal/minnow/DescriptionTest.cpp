@@ -117,9 +117,9 @@ TEST_CASE("queues, their counters and what resets them are as described") {
     const std::vector<uint8_t> nops(4096);
     must(target.writeMemory(ring, nops));
     for (const QueueDescription &queue : device.d.queues) {
-      device.write(queue.base, ring & 0xffffffff);
+      device.write(queue.base.value(), ring & 0xffffffff);
       device.write(queue.baseHigh.value(), ring >> 32);
-      device.write(queue.size, 8);
+      device.write(queue.size.value(), 8);
     }
     device.write(device.reg("CONTROL"), MINNOW_CONTROL_ENABLE);
     for (const QueueDescription &queue : device.d.queues) {

@@ -1,5 +1,6 @@
 #include "hal/qemu/QemuOptions.h"
 #include "tests/hal/qemu/EduDriver.h"
+#include <unistd.h>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -42,6 +43,43 @@ TEST_CASE("bad options of qemu: are refused and named") {
     CHECK_MESSAGE(!failure.hint.empty(), text);
   }
   CHECK(failureOf(parse("qemu:edu?colour=red")).code == "unknown-target-option");
+}
+
+TEST_CASE("a medium belongs to a device that has one, and is of the size and content that was asked for") {
+  QemuOptions plain = must(parse("qemu:nvme?qemu=/bin/true"));
+  CHECK(plain.medium.bytes == 4u << 20);
+  CHECK(plain.medium.pattern == MediumOptions::Pattern::Zero);
+  CHECK(plain.medium.readIops == 0);
+  QemuOptions all = must(parse(
+      "qemu:nvme?qemu=/bin/true&medium=64K&pattern=random&pattern-seed=7&read-iops=5&write-iops=1000000"));
+  CHECK(all.medium.bytes == 65536);
+  CHECK(all.medium.seed == 7);
+  CHECK(all.medium.readIops == 5);
+  CHECK(all.medium.writeIops == 1'000'000);
+  for (const char *text :
+       {"qemu:edu?medium=4M", "qemu:edu?pattern=zero", "qemu:edu?read-iops=5", "qemu:nvme?medium=63K",
+        "qemu:nvme?medium=2G", "qemu:nvme?medium=65537", "qemu:nvme?pattern=ones", "qemu:nvme?pattern-seed=2",
+        "qemu:nvme?read-iops=0", "qemu:nvme?write-iops=1000001"})
+    CHECK_MESSAGE(failureOf(parse(text)).code == "bad-target-option", text);
+  auto wordsOf = [](MediumOptions::Pattern pattern, uint64_t seed) {
+    MediumOptions options;
+    options.bytes = 65536 + 1024;
+    options.pattern = pattern;
+    options.seed = seed;
+    FileDescriptor file = must(makeMedium(options));
+    std::vector<uint64_t> words(options.bytes / 8 + 1);
+    CHECK(::pread(file.get(), words.data(), options.bytes + 8, 0) == ssize_t(options.bytes));
+    CHECK(::ftruncate(file.get(), 0) != 0); // Sealed.
+    words.pop_back();
+    return words;
+  };
+  using Pattern = MediumOptions::Pattern;
+  std::vector<uint64_t> index = wordsOf(Pattern::Index, 1);
+  CHECK(index[8191] == 8191);
+  CHECK(index.back() == index.size() - 1);
+  CHECK(wordsOf(Pattern::Zero, 1) == std::vector<uint64_t>(index.size()));
+  CHECK(wordsOf(Pattern::Random, 1) == wordsOf(Pattern::Random, 1));
+  CHECK(wordsOf(Pattern::Random, 1) != wordsOf(Pattern::Random, 2));
 }
 
 TEST_CASE("an unknown device is answered with the list of those there are") {
