@@ -157,8 +157,9 @@ class Campaign:
             image.remove()
         for step in ("record", "preload"):
             code = (self.folder / f"{step}.exit").read_text().strip()
-            self.say(code == "0", f"vm {step}: exit {code}; "
-                     + ("" if code == "0" else (self.folder / f"{step}.out").read_text() + (self.folder / f"{step}.err").read_text()))
+            out, err = ((self.folder / f"{step}.{end}").read_text() for end in ("out", "err"))
+            good = code == "0" and json.loads(out).get("outcome") == "passed"
+            self.say(good, f"vm {step}: " + (err.strip() if good else f"exit {code}: {out}{err}"))
         for tape in ("vfio", "preload"):
             path = self.folder / f"{tape}.tape"
             if path.exists():

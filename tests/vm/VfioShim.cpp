@@ -21,7 +21,7 @@ struct tb_device {
   };
   int container = -1, group = -1, device = -1;
   uint64_t registers = 0; ///< Offset of BAR 0 in the device's file.
-  uint64_t nextIova = 0x10000000;
+  uint64_t nextIova = 0x8000000;
   std::vector<Range> ranges;
 };
 

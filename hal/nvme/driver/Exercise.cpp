@@ -17,6 +17,7 @@ bool Exercise::run() {
       !controller.good("tb_alloc", lists.allocate(device, listPages * pageBytes)))
     return false;
   usedBlocks.assign(size_t(std::min<uint64_t>(controller.blocks(), 1 << 21)), false);
+  deallocated = usedBlocks;
   for (unsigned q = 0; q < options.queues; ++q)
     if (!controller.good("tb_alloc", queues[q].allocate(device, q + 1)) ||
         !controller.create(queues[q], std::max(options.depth + 1, 5 + q)))
@@ -94,7 +95,12 @@ bool Exercise::plan(Job &job) {
   job.opcode = mix[below(sizeof mix)];
   if (job.opcode == Flush)
     return true;
-  return placeBlocks(job, oneIn(6) ? mostBlocks : 12);
+  if (!placeBlocks(job, oneIn(6) ? mostBlocks : 12))
+    return false;
+  auto begin = deallocated.begin() + ptrdiff_t(job.block), end = begin + job.count;
+  if (job.opcode == Read && std::find(begin, end, true) != end)
+    job.opcode = Write; // So that there is something to read again.
+  return true;
 }
 
 /// Gives the command pages of the pool, neighbours or not, and lists where it needs them. `content` is what
@@ -213,15 +219,17 @@ bool Exercise::finish(Job &job, const Completion &completion) {
   if (!controller.expectStatus("command", completion, job.status))
     return false;
   auto learn = [&](const uint8_t *content) {
-    for (uint32_t i = 0; i < job.count; ++i)
+    for (uint32_t i = 0; i < job.count; ++i) {
       known[job.block + i].assign(content + i * blockBytes, content + (i + 1) * blockBytes);
+      deallocated[job.block + i] = false;
+    }
   };
   switch (job.opcode) {
   case Write: learn(job.written.data()); return true;
   case WriteZeroes: learn(std::vector<uint8_t>(job.count * blockBytes).data()); return true;
-  case Manage: // What deallocated blocks read as is the device's choice.
+  case Manage:
     for (uint32_t i = 0; i < job.count; ++i)
-      known.erase(job.block + i);
+      deallocated[job.block + i] = true;
     return true;
   case Read: return checkRead(job);
   default: return true;

@@ -65,6 +65,7 @@ private:
   std::vector<bool> usedPages, usedBlocks; ///< By commands under way.
   unsigned usedLists = 0;
   std::map<uint64_t, std::vector<uint8_t>> known; ///< What is on the medium, by block, where we know.
+  std::vector<bool> deallocated; ///< By block: what it reads as is the device's choice, and is not looked at.
   unsigned long long commandsDone = 0;
 };
 
