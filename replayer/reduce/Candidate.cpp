@@ -47,6 +47,8 @@ private:
   /// What stands without what it needs goes.
   void resolve() {
     kept = selection.kept;
+    if (selection.asTheyAre)
+      return;
     for (size_t i = 0; i < kept.size(); ++i)
       if (image.fills[i] != TapeImage::none)
         kept[i] = kept[image.fills[i]];
@@ -63,6 +65,8 @@ private:
 
   /// Keeps count of the queues; moves entries and doorbells. False: the packet goes.
   bool follow(size_t i, Packet &packet) {
+    if (selection.asTheyAre)
+      return kept[i];
     QueueRole role = image.roles[i];
     switch (role.kind) {
     case QueueRole::Kind::None: return kept[i];
@@ -76,7 +80,8 @@ private:
         }
       return kept[i];
     case QueueRole::Kind::Size:
-      queue(packet, role.queue).size = packet.value;
+      queue(packet, role.queue).size =
+          image.source->description(packet.device)->queues[role.queue].entriesOf(packet.value);
       queue(packet, role.queue).rewind();
       return kept[i];
     case QueueRole::Kind::Rewind: queue(packet, role.queue).rewind(); return kept[i];

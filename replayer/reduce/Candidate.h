@@ -23,6 +23,7 @@ struct Change {
 struct Selection {
   std::vector<bool> kept;             ///< By packet of the image.
   std::map<uint32_t, Change> changes; ///< By packet.
+  bool asTheyAre = false;             ///< Nothing is known of packets: none is moved, changed or left out.
   uint64_t count() const { return uint64_t(std::count(kept.begin(), kept.end(), true)); }
 };
 

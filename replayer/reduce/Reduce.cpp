@@ -2,6 +2,7 @@
 #include "format/Failure.h"
 #include "replayer/Waiting.h"
 #include "replayer/reduce/Lengths.h"
+#include "replayer/reduce/Plain.h"
 #include "replayer/reduce/Sequential.h"
 #include "replayer/reduce/Units.h"
 #include "llvm/Support/xxhash.h"
@@ -26,6 +27,7 @@ private:
   llvm::Expected<bool> fails(const Selection &selection);
   llvm::Error byChunks(const char *stage, std::vector<Unit> units, bool untilMinimal);
   llvm::Error removal();
+  llvm::Error plain();
   llvm::Error shorten();
   llvm::Expected<bool> shortenOne(const Length &length);
   llvm::Error zeroContents();
@@ -230,6 +232,7 @@ llvm::Error Reducing::begin() {
   for (uint64_t k = lastPlace + 1; k < best.kept.size(); ++k)
     best.kept[size_t(k)] = false;
   report.stages.emplace_back(options.resume ? "resumed" : "whole", report.runs - runsBefore);
+  best.asTheyAre = options.plain;
   stageNow = options.resume ? options.resume->stage : "whole";
   trial.stopInVain =
       endpoints.good && std::none_of(image.packets.begin(), image.packets.end(), [](const Packet &packet) {
@@ -277,11 +280,43 @@ llvm::Error Reducing::byChunks(const char *stage, std::vector<Unit> units, bool 
   return llvm::Error::success();
 }
 
+/// As a peer does it that knows nothing of devices.
+llvm::Error Reducing::plain() {
+  uint64_t runsBefore = report.runs;
+  std::vector<uint32_t> items;
+  for (uint32_t i = 0; i < best.kept.size(); ++i)
+    if (best.kept[i])
+      items.push_back(i);
+  auto select = [&](const std::vector<uint32_t> &kept) {
+    Selection selection = best;
+    selection.kept.assign(best.kept.size(), false);
+    for (uint32_t i : kept)
+      selection.kept[i] = true;
+    return selection;
+  };
+  auto still = [&](const std::vector<uint32_t> &kept) -> llvm::Expected<bool> {
+    Selection selection = select(kept);
+    llvm::Expected<bool> same = fails(selection);
+    say("packets");
+    if (!same || !*same)
+      return same;
+    if (llvm::Error error = accept(std::move(selection)))
+      return error;
+    return true;
+  };
+  llvm::Expected<std::vector<uint32_t>> left = plainDdmin(std::move(items), still, [&] { return over(); });
+  if (!left)
+    return left.takeError();
+  report.stages.emplace_back("packets", report.runs - runsBefore);
+  report.minimal = report.stopped.empty();
+  return llvm::Error::success();
+}
+
 /// Spans, windows, commands, packets. A resumed search does not do again what it had done.
 llvm::Error Reducing::removal() {
   static constexpr llvm::StringLiteral order[] = {"spans", "windows", "commands", "packets"};
   constexpr unsigned deepest = 16;
-  size_t from = options.plain ? 3 : 0;
+  size_t from = 0;
   for (size_t i = 0; i < std::size(order); ++i)
     if (options.resume && options.resume->stage == order[i])
       from = std::max(from, i);
@@ -408,7 +443,7 @@ llvm::Error Reducing::zeroContents() {
 llvm::Expected<ReduceReport> Reducing::run() {
   if (llvm::Error error = begin())
     return error;
-  if (llvm::Error error = removal())
+  if (llvm::Error error = options.plain ? plain() : removal())
     return error;
   if (!options.plain) {
     uint64_t before = accepted;

@@ -24,8 +24,8 @@ struct ReduceOptions {
   unsigned tries = 1, needed = 1; ///< Of so many runs of a candidate, so many must fail in the same way.
   IntermittentOptions intermittent;
   uint64_t maxRuns = 100'000;
-  uint64_t maxSeconds = 0;           ///< 0: as long as it takes.
-  bool plain = false;                ///< Delta debugging by packets alone: what a peer does, for comparison.
+  uint64_t maxSeconds = 0; ///< 0: as long as it takes.
+  bool plain = false;      ///< Delta debugging as published, by packets as they are: what a peer does.
   std::optional<ReduceState> resume; ///< Goes on from there; read for this tape.
   std::function<bool()> stop;        ///< Asked between runs; true ends the search with the best so far.
   std::function<void(const char *stage, uint64_t runs, uint64_t packets)> progress;

@@ -138,18 +138,23 @@ private:
 
 llvm::Error TapeImage::findNeeds() {
   needs.assign(packets.size(), none);
-  std::map<std::pair<uint16_t, uint16_t>, uint32_t> lastSubmit; // By device and thread.
+  std::map<std::pair<uint16_t, uint16_t>, uint32_t> lastSubmit;         // By device and thread.
+  std::map<std::tuple<uint16_t, uint64_t, uint64_t>, uint32_t> entries; // By device, queue, number.
   Fences fences(*this);
   for (size_t i = 0; i < packets.size(); ++i) {
     const Packet &packet = packets[i];
     const PacketExtra &extra = extras[i];
     if (packet.kind == PacketKind::Submit) {
       lastSubmit[{packet.device, packet.thread}] = uint32_t(i);
+      entries[{packet.device, packet.value, extra.count}] = uint32_t(i);
       if (llvm::Error error = fences.submitted(i))
         return error;
     } else if (packet.kind == PacketKind::DmaDescriptor && extra.link == noLink) {
       auto found = lastSubmit.find({packet.device, packet.thread});
       needs[i] = found == lastSubmit.end() ? none : found->second;
+    } else if (packet.kind == PacketKind::CommandDone) {
+      auto found = entries.find({packet.device, packet.value, extra.count});
+      needs[i] = found == entries.end() ? none : found->second;
     } else if (packet.kind == PacketKind::MemoryWait) {
       needs[i] = fences.causeOf(packet, extra);
     } else if (packet.kind == PacketKind::Expectation) {

@@ -114,8 +114,11 @@ private:
     llvm::Expected<std::unique_ptr<Lockstep>> run = Lockstep::start(source, endpoints, start, lockstep);
     if (!run)
       return run.takeError();
-    // In steps, so that a part that waits for what it lacks does not do so again and again.
-    const uint64_t step = captured ? 1 : 32, count = source.reader().summary().packets;
+    // In steps, so that a part that waits for what it lacks does not do so again and again. What is handed
+    // over at once may decide when things happen: in the end, and where that matters, packet by packet.
+    constexpr uint64_t quickSteps = 32, shortTape = 1024;
+    const uint64_t count = source.reader().summary().packets;
+    const uint64_t step = captured || options.oneByOne || count <= shortTape ? 1 : quickSteps;
     for (uint64_t end = 0; end < count && !(*run)->stopped();) {
       end = std::min<uint64_t>(end + step, count);
       if (llvm::Error error = (*run)->runTo(end))

@@ -27,6 +27,8 @@ struct TrialOptions {
   bool fromReset = false;
   /// A wait in vain ends the run without divergence: the part lacks what it waits for.
   bool stopInVain = false;
+  /// Each packet is complete before the next is issued, on long tapes too.
+  bool oneByOne = false;
 };
 
 struct TrialResult {

@@ -379,7 +379,7 @@ int runReduce(ArrayRef<const char *> args) {
   cl::opt<bool> resume("resume", cl::desc("Go on from OUT.state"));
   cl::opt<bool> newTargets("new-targets", cl::desc("Open the targets anew for each run, although they can be "
                                                    "put back to a snapshot"));
-  cl::opt<bool> plain("plain", cl::desc("Delta debugging by packets alone, for comparison"));
+  cl::opt<bool> plain("plain", cl::desc("Delta debugging (ddmin) by packets as they are, for comparison"));
   cl::list<std::string> allow("allow-register",
                               cl::desc("Allow writes to this register although the description forbids them"),
                               cl::value_desc("NAME"));
@@ -406,6 +406,9 @@ int runReduce(ArrayRef<const char *> args) {
     return report.fail(Failure(FailureClass::Usage, "bad-option-value",
                                "--intermittent finds out by itself how many runs it takes", "--tries",
                                "leave out one of them"));
+  if (plain && resume)
+    return report.fail(Failure(FailureClass::Usage, "bad-option-value", "--plain does not go on from a state",
+                               "--resume", "leave out one of them"));
   if (Error error = checkOutputFile(out, tape, force || resume))
     return report.fail(std::move(error));
   options.tries = tries;
@@ -413,7 +416,7 @@ int runReduce(ArrayRef<const char *> args) {
   options.maxRuns = maxRuns;
   options.maxSeconds = maxSeconds;
   options.plain = plain;
-  options.intermittent.on = intermittent;
+  options.intermittent.on = options.trial.oneByOne = intermittent;
   options.trial.fromReset = fromReset;
   options.trial.player.binding.allowRegisters = allow;
   return reduce(report, {tape, out, target, against, resume, newTargets}, options);
