@@ -68,6 +68,15 @@ llvm::Error Target::submit(llvm::MutableArrayRef<TargetOperation> batch, size_t 
 llvm::Expected<uint64_t> Target::counter(uint32_t) {
   return unsupportedByTarget(identity(), "has no counters");
 }
+llvm::Error Target::counters(llvm::ArrayRef<uint32_t> ids, llvm::MutableArrayRef<uint64_t> values) {
+  for (auto [id, value] : llvm::zip_equal(ids, values)) {
+    llvm::Expected<uint64_t> read = counter(id);
+    if (!read)
+      return read.takeError();
+    value = *read;
+  }
+  return llvm::Error::success();
+}
 llvm::Expected<uint64_t> Target::deviceTime() {
   return unsupportedByTarget(identity(), "has no clock to read");
 }

@@ -54,7 +54,14 @@ public:
   virtual llvm::Error advance(uint64_t nanoseconds) = 0;
 
   virtual llvm::Error reset(ResetKind kind) = 0;
+  /// Nothing more will be asked: gives what is still under way the time to end, well or not. Bounded by the
+  /// target's operation timeout.
+  virtual llvm::Error settle() { return llvm::Error::success(); }
+  /// Of targets that are a program started for the purpose.
+  virtual std::optional<MachineReport> machineReport() { return std::nullopt; }
   virtual llvm::Expected<uint64_t> counter(uint32_t id);
+  /// Several, read as close together as the target can: `values` gets as many as there are `ids`.
+  virtual llvm::Error counters(llvm::ArrayRef<uint32_t> ids, llvm::MutableArrayRef<uint64_t> values);
   virtual llvm::Expected<uint64_t> deviceTime();
 
   /// Side-effect-free look into a device-internal window named in the description ("buffer"). Only with

@@ -6,6 +6,7 @@
 #include "hal/null/NullTarget.h"
 #include "hal/pci-sysfs/SysfsTarget.h"
 #include "hal/qemu/QemuTarget.h"
+#include "hal/qemu/QtestTarget.h"
 #include "hal/vfio/PciConfig.h"
 #include "hal/vfio/VfioTarget.h"
 #include "llvm/Support/Path.h"
@@ -25,6 +26,11 @@ std::string nameInUri(const TargetUri &uri) {
   name.consume_back(".so");
   name.consume_front("tapeback-" + uri.scheme + "-");
   return name.str();
+}
+
+/// A machine is no device.
+std::string noName(const TargetUri &) {
+  return {};
 }
 
 /// What sysfs says is at the address.
@@ -56,6 +62,10 @@ const SchemeEntry schemeTable[] = {
     {{"qemu", "qemu:DEVICE?OPTION=VALUE", "a device of QEMU, in a virtual machine of its own"},
      openQemuTarget,
      nameInUri},
+    {{"qtest", "qtest:[ARCHITECTURE]?args=ARGS",
+      "QEMU's machine of an imported qtest capture; from the tape if it is not said"},
+     openQtestTarget,
+     noName},
     {{"vfio", "vfio:DOMAIN:BUS:DEVICE.FUNCTION?OPTION=VALUE",
       "a PCI device, through Linux VFIO and the IOMMU"},
      openVfioTarget,

@@ -26,6 +26,7 @@ struct TargetCapabilities {
   bool registers = true;
   bool memory = false;     ///< map and memory access.
   bool chooseIova = false; ///< map honours MapRequest::iova.
+  bool flatMemory = false; ///< All addresses are memory's already: nothing has to be mapped.
   bool interrupts = false;
   bool reset = false;
   bool counters = false;
@@ -56,6 +57,17 @@ struct MemoryRegion {
 struct InterruptResult {
   bool fired = false;
   uint64_t count = 0; ///< How many were seen since the last wait, at least; they coalesce.
+};
+
+/// How a program fared that is the target: a machine that was started for it.
+struct MachineReport {
+  uint64_t commands = 0; ///< It was given.
+  uint64_t answered = 0; ///< Of these, also by a refusal.
+  uint64_t refused = 0;  ///< It does not know the command: neither passed nor failed.
+  bool ended = false;
+  int signal = 0, exitCode = 0; ///< Both 0 while it runs.
+  std::string lastWords;        ///< One line; empty if it ended without a word.
+  std::string command;          ///< What it did not answer; empty if it ended with everything answered.
 };
 
 /// Numbers are on tape (Reset packets).

@@ -127,6 +127,8 @@ llvm::Error DeviceBinding::unmapAll() {
 }
 
 bool DeviceBinding::isMapped(uint64_t iova, uint64_t length) const {
+  if (can.flatMemory)
+    return true;
   auto after = mapped.upper_bound(iova);
   if (after == mapped.begin())
     return false;

@@ -57,7 +57,8 @@ bool isFatalForTarget(const Failure &failure) {
   if (failure.cls != FailureClass::Target)
     return false;
   // Failures of one access, after which the target is as alive as before.
-  return failure.code != "bus-error" && failure.code != "iova-unavailable" && failure.code != "unsupported";
+  return failure.code != "bus-error" && failure.code != "iova-unavailable" && failure.code != "unsupported" &&
+         failure.code != "command-refused";
 }
 
 Player::Player(TapeSource &source, const PlayerOptions &options)
@@ -303,6 +304,12 @@ llvm::Error Player::noteFailure(llvm::Error error, const Packet &packet, uint64_
   if (isRelocationRefusal(failure))
     return llvm::make_error<Failure>(std::move(failure));
   bool expected = packet.completion == Completion::Failed;
+  // What the target does not know is neither right nor wrong.
+  if (failure.code == "command-refused" && !expected) {
+    o.state = State::NotIssued;
+    o.rule = Rule::Unsupported;
+    return llvm::Error::success();
+  }
   if ((isFatalForTarget(failure) && !expected) || failingTime > options.maxFailingTime)
     isStopped = true;
   o.state = State::Failed;

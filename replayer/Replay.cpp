@@ -62,6 +62,7 @@ private:
   void digest(const Packet &packet, Rule rule, ObservedSide expected, ObservedSide actual);
   void endWindow();
   std::string reasonToStop() const;
+  llvm::Error settle();
   llvm::Error conclude();
   llvm::Error concludeSignature();
   void decideReproduced(const Signature &recorded);
@@ -81,6 +82,7 @@ private:
   bool unpinned = false;
   bool oneByOne = false; ///< Each packet is graded before the next is issued.
   bool restoreFailed = false;
+  bool diedAtRest = false; ///< The target failed after the last packet.
   bool answers = true;
   bool inWindow = false, windowDiverged = false;
   uint64_t presentWindow = 0;
@@ -206,6 +208,8 @@ llvm::Expected<ReplayReport> ReplayRun::finish(uint64_t begin) {
   }
   if (played)
     return played;
+  if (llvm::Error error = settle())
+    return error;
   if (llvm::Error error = conclude())
     return error;
   for (ReplayObserver *observer : options.observers)
@@ -649,6 +653,28 @@ llvm::Error ReplayRun::grade(const PacketBatch &batch, size_t index, const Obser
 //===- Conclusions
 //-------------------------------------------------------------------------------------------===//
 
+/// What was under way when the last packet had been issued has its time to end; some devices only fail then.
+llvm::Error ReplayRun::settle() {
+  for (size_t i = 0; i < player->deviceCount(); ++i) {
+    Target &target = player->binding(uint16_t(i)).target();
+    if (!player->stopped() && report.stopped.empty())
+      if (llvm::Error error = target.settle()) {
+        Failure failure = toFailure(std::move(error));
+        if (failure.cls != FailureClass::Target)
+          return llvm::make_error<Failure>(std::move(failure));
+        diedAtRest = true;
+        if (failure.where.empty())
+          failure.where = "behind the last packet";
+        if (!report.targetFailure)
+          report.targetFailure = std::move(failure);
+        report.stopped = "the target failed when everything had been issued";
+      }
+    if (std::optional<MachineReport> machine = target.machineReport())
+      report.machines.push_back({uint16_t(i), std::move(*machine)});
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error ReplayRun::conclude() {
   for (uint64_t left = report.packets - report.packetsReplayed; left; --left)
     report.grades.add(options.withoutRules.contains(Rule::NotReached) ? fallbackOf(Rule::NotReached)
@@ -669,12 +695,14 @@ llvm::Error ReplayRun::conclude() {
       return error;
     report.divergences.front() = *report.firstDivergence;
   }
-  report.targetDead = player->stopped();
-  if (report.grades.of(Grade::TargetError) || restoreFailed)
+  report.targetDead = player->stopped() || diedAtRest;
+  const bool refused =
+      llvm::any_of(report.machines, [](const DeviceMachine &one) { return one.machine.refused != 0; });
+  if (report.grades.of(Grade::TargetError) || restoreFailed || diedAtRest)
     report.verdict = Verdict::Error;
   else if (report.grades.divergences())
     report.verdict = Verdict::Divergence;
-  else if (report.grades.of(Grade::NotCaptured) || report.lossesCrossed || report.stateUnknown ||
+  else if (report.grades.of(Grade::NotCaptured) || report.lossesCrossed || report.stateUnknown || refused ||
            !report.stopped.empty())
     report.verdict = Verdict::Incomplete;
   // What was played before the place that could not be gone back to says nothing about this run.
@@ -684,6 +712,16 @@ llvm::Error ReplayRun::conclude() {
 }
 
 llvm::Error ReplayRun::concludeSignature() {
+  // A machine that is gone: how it went says more than where.
+  for (const DeviceMachine &one : report.machines)
+    if (one.machine.ended && report.targetFailure && report.targetFailure->code == "target-died") {
+      report.signature =
+          machineDeathSignature(one.machine.signal, one.machine.exitCode, one.machine.lastWords);
+      const Outcome &outcome = source.reader().outcome();
+      if (outcome.kind == Outcome::Kind::Failed && outcome.signature)
+        decideReproduced(*outcome.signature);
+      return llvm::Error::success();
+    }
   // As when recording: a check that fails says more than an operation that does.
   if (!firstFailure)
     firstFailure = firstTargetFailure;
@@ -728,6 +766,11 @@ void ReplayRun::decideReproduced(const Signature &recorded) {
   }
   // The program's own death says nothing about the device: a replay cannot show it again.
   bool redoable = recorded.oracle == "check" || recorded.oracle == "target-error";
+  // A machine that lives may do so because it did not do what it was told.
+  if (recorded.oracle == "target-died")
+    redoable = !report.machines.empty() && llvm::all_of(report.machines, [](const DeviceMachine &one) {
+      return !one.machine.refused && one.machine.answered == one.machine.commands;
+    });
   bool reached =
       report.packetsReplayed == source.reader().summary().packets ||
       (source.reader().outcome().packet && *source.reader().outcome().packet < report.packetsReplayed);

@@ -44,6 +44,12 @@ struct ReplayOptions {
   Checkpoint *checkpoint = nullptr;
 };
 
+/// How the program behind a device's target fared.
+struct DeviceMachine {
+  uint16_t device = 0;
+  MachineReport machine;
+};
+
 struct ReplayReport {
   Verdict verdict = Verdict::Match;
   ReplayStart start = ReplayStart::Reset;
@@ -66,6 +72,7 @@ struct ReplayReport {
   std::vector<RelocationReport> relocation; ///< By device.
   PacingReport pacing;
   LanesReport lanes;
+  std::vector<DeviceMachine> machines; ///< Of the devices whose target is a program started for it.
 
   bool traced = false; ///< The waveform that was asked for is written.
 

@@ -1,5 +1,6 @@
 #include "replayer/TargetSet.h"
 #include "format/Failure.h"
+#include "hal/qemu/QtestTarget.h"
 
 namespace tapeback {
 
@@ -39,6 +40,18 @@ resolveTargets(const TapeSource &source, llvm::ArrayRef<std::string> arguments, 
       return failUsage("target-count", "two targets for device '" + devices[device].alias + "'",
                        option.str() + " " + argument);
     uris[device] = uri;
+  }
+  // A machine that came with the capture is known.
+  for (size_t i = 0; i < uris.size(); ++i) {
+    llvm::StringRef wanted = uris[i];
+    bool completes =
+        wanted.empty() || wanted == "qtest:" ||
+        (wanted.starts_with("qtest:?") && !wanted.contains("?args=") && !wanted.contains("&args="));
+    if (!completes)
+      continue;
+    std::string uri = qtestUriOf(devices[i].identity, wanted.split('?').second);
+    if (!uri.empty())
+      uris[i] = uri;
   }
   for (size_t i = 0; i < uris.size(); ++i)
     if (uris[i].empty())

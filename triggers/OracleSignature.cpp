@@ -67,15 +67,28 @@ Signature targetErrorSignature(const Packet &operation, StringRef space, const D
   return signature;
 }
 
+static std::string endName(int signal, int exitCode) {
+  if (!signal)
+    return "exit-" + std::to_string(exitCode);
+  const char *abbreviation = sigabbrev_np(signal);
+  return abbreviation ? std::string("SIG") + abbreviation : "signal-" + std::to_string(signal);
+}
+
+Signature machineDeathSignature(int signal, int exitCode, StringRef lastWords) {
+  Signature signature;
+  signature.oracle = "target-died";
+  signature.name = endName(signal, exitCode);
+  auto [program, rest] = lastWords.split(": ");
+  if (program.contains("qemu-system-") && !program.contains(' '))
+    lastWords = rest;
+  signature.object = lastWords.str();
+  return signature;
+}
+
 Signature diedSignature(int signal, int exitCode, const OraclePlace &place) {
   Signature signature;
   signature.oracle = "died";
-  if (signal) {
-    const char *abbreviation = sigabbrev_np(signal);
-    signature.name = abbreviation ? std::string("SIG") + abbreviation : "signal-" + std::to_string(signal);
-  } else {
-    signature.name = "exit-" + std::to_string(exitCode);
-  }
+  signature.name = endName(signal, exitCode);
   setPlace(signature, place);
   return signature;
 }

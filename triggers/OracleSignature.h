@@ -32,6 +32,10 @@ Signature targetErrorSignature(const Packet &operation, llvm::StringRef space, c
 /// The program died by `signal` (nonzero), or ended with `exitCode` (nonzero).
 Signature diedSignature(int signal, int exitCode, const OraclePlace &place);
 
+/// The machine that was the target died by `signal` (nonzero) or ended with `exitCode`: the same failure if
+/// it ended alike and said the same, wherever in the workload. Its program's name is no part of what it said.
+Signature machineDeathSignature(int signal, int exitCode, llvm::StringRef lastWords);
+
 /// "STATUS", or "bar0+0x20" if the description does not know it.
 std::string placeName(const Packet &access, llvm::StringRef space, const Description *description);
 

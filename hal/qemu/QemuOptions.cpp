@@ -71,15 +71,16 @@ bool isExecutableFile(const std::string &path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(path.c_str(), X_OK) == 0;
 }
 
-llvm::Expected<std::string> findProgram(const TargetUri &uri) {
+} // namespace
+
+llvm::Expected<std::string> findQemuProgram(const TargetUri &uri, llvm::StringRef fallback) {
   const std::string *option = uri.find("qemu");
-  llvm::StringRef wanted = option ? llvm::StringRef(*option) : llvm::StringRef(defaultProgram);
+  llvm::StringRef wanted = option ? llvm::StringRef(*option) : fallback;
   if (wanted.starts_with("/")) {
     if (isExecutableFile(wanted.str()))
       return wanted.str();
     return failUsage("bad-target-option", "option 'qemu': '" + wanted.str() + "' is not an executable file",
-                     "target '" + uri.text + "'",
-                     "name the QEMU program for x86-64, or leave the option out");
+                     "target '" + uri.text + "'", "name the QEMU program, or leave the option out");
   }
   if (wanted.empty() || wanted.contains('/'))
     return failUsage("bad-target-option", "option 'qemu': '" + wanted.str() + "' is a relative path",
@@ -91,11 +92,12 @@ llvm::Expected<std::string> findProgram(const TargetUri &uri) {
   std::string where = "target '" + uri.text + "'";
   if (option)
     return failUsage("bad-target-option", "option 'qemu': " + message, where, "give an absolute path");
+  bool x86 = fallback.ends_with("i386") || fallback.ends_with("x86_64");
+  bool arm = fallback.ends_with("arm") || fallback.ends_with("aarch64");
+  const std::string package(x86 ? "qemu-system-x86" : arm ? "qemu-system-arm" : "qemu-system-misc");
   return failTarget("qemu-not-found", message, where,
-                    "install it (Debian: apt install qemu-system-x86), or name it with qemu=PATH");
+                    "install it (Debian: apt install " + package + "), or name it with qemu=PATH");
 }
-
-} // namespace
 
 std::optional<std::string> findInPath(llvm::StringRef name, llvm::StringRef path) {
   llvm::SmallVector<llvm::StringRef> folders;
@@ -161,7 +163,7 @@ llvm::Expected<QemuOptions> parseQemuOptions(const TargetUri &uri) {
   if (llvm::Error error = parseMedium(uri, options))
     return error;
   // Last, because it is the only one that looks beyond the text.
-  llvm::Expected<std::string> program = findProgram(uri);
+  llvm::Expected<std::string> program = findQemuProgram(uri, defaultProgram);
   if (!program)
     return program.takeError();
   options.program = std::move(*program);

@@ -28,6 +28,9 @@ llvm::Expected<QemuOptions> parseQemuOptions(const TargetUri &uri);
 /// Bytes of "64M", "1G", "65536"; nothing if it is not such a thing or does not fit.
 std::optional<uint64_t> parseByteSize(llvm::StringRef text);
 
+/// The program that the option `qemu` names, or else `fallback` in PATH. Failures as parseQemuOptions.
+llvm::Expected<std::string> findQemuProgram(const TargetUri &uri, llvm::StringRef fallback);
+
 /// The absolute path of an executable file of that name, as a shell would find it (absolute entries only).
 std::optional<std::string> findInPath(llvm::StringRef name, llvm::StringRef path);
 

@@ -8,6 +8,9 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <poll.h>
 #include <pthread.h>
@@ -323,6 +326,37 @@ void QemuProcess::kill() {
   // Through the pidfd: a number could by now be somebody else's. Fails only if it is gone already.
   if (keeper->pidfd)
     ::syscall(SYS_pidfd_send_signal, keeper->pidfd.get(), SIGKILL, nullptr, 0u);
+}
+
+std::optional<QemuProcess::End> QemuProcess::end() {
+  std::lock_guard lock(keeper->mutex);
+  if (keeper->phase != Keeper::Phase::Ended || !keeper->fateKnown)
+    return std::nullopt;
+  return keeper->code == CLD_EXITED ? End{0, keeper->status} : End{keeper->status, 0};
+}
+
+bool QemuProcess::sleeps() {
+  std::string folder;
+  {
+    std::lock_guard lock(keeper->mutex);
+    if (keeper->phase != Keeper::Phase::Running)
+      return false;
+    folder = "/proc/" + std::to_string(keeper->pid) + "/task";
+  }
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), none; !error && it != none;
+       it.increment(error)) {
+    // "PID (NAME) STATE …"; a name may have brackets of its own.
+    std::ifstream file(it->path() / "stat");
+    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    size_t bracket = text.rfind(") ");
+    if (bracket == std::string::npos)
+      continue; // A thread that has just ended.
+    char state = text[bracket + 2];
+    if (state != 'S' && state != 'I')
+      return false;
+  }
+  return !error;
 }
 
 std::string QemuProcess::fate() {

@@ -9,6 +9,7 @@
 #include "llvm/Support/Error.h"
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,14 @@ public:
   bool waitEnd(uint64_t nanoseconds);
   bool ended() { return waitEnd(0); }
   void kill();
+
+  /// How it ended; nothing while it runs, or if this program did not let us see.
+  struct End {
+    int signal = 0, exitCode = 0; ///< One of them is not zero, unless it ended of its own will.
+  };
+  std::optional<End> end();
+  /// True if none of its threads is at work or could be: all sleep.
+  bool sleeps();
 
   /// "exited with code 1", "was killed by signal 6 (Aborted)", "is still running".
   std::string fate();

@@ -2,29 +2,22 @@
 // reply.
 #pragma once
 
-#include "format/Failure.h"
-#include "hal/FileDescriptor.h"
-#include "hal/qemu/QemuProcess.h"
+#include "hal/qemu/QtestConnection.h"
 #include "hal/qemu/QtestLine.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <deque>
-#include <optional>
 
 namespace tapeback {
 
 /// Commands go out at once (or, queued, in one piece); their answers are collected later, in order. At most
-/// `window` are unanswered at a time.
-///
-/// Threads: one. Errors: the first failure is the last: "target-died" (with the process's fate and last
-/// words), "target-hung" (no answer within the timeout, counted anew after each answer) or "target-nonsense"
-/// (with the line). QEMU is then killed, and every further call fails at once with the same failure.
-class QtestClient {
+/// `window` are unanswered at a time. Threads, errors: QtestConnection's.
+class QtestClient final : public QtestConnection {
 public:
   static constexpr size_t window = 128;
 
   /// `process` must outlive the client. `name` is the place in failures.
   QtestClient(FileDescriptor socket, QemuProcess &process, std::string name, uint64_t timeoutMs)
-      : socket(std::move(socket)), process(process), name(std::move(name)), timeoutMs(timeoutMs) {}
+      : QtestConnection(std::move(socket), process, std::move(name), timeoutMs, longestQtestReply) {}
 
   /// Queues a command; `answer` (may be null) gets its number when it is collected and must live until then.
   /// Collects only if too many are unanswered.
@@ -40,36 +33,20 @@ public:
   uint64_t answered() const { return answeredCount; }
   size_t unanswered() const { return pending.size(); }
 
-  bool dead() const { return death.has_value(); }
-  /// The failure that ended everything, or success.
-  llvm::Error state() const;
-  /// Ends everything: for what else shows that QEMU is of no more use.
-  llvm::Error fail(std::string code, std::string message, std::string hint);
-
 private:
   struct Pending {
     QtestCommand command;
     uint64_t *answer;
   };
 
-  llvm::Error send();
-  llvm::Error receiveUntil(size_t unansweredLeft);
-  llvm::Error takeInput(llvm::StringRef bytes);
-  llvm::Error takeReply(llvm::StringRef line);
-  llvm::Error waitFor(short events);
-  llvm::Error died();
-  llvm::Error hung();
-  std::string place() const;
+  llvm::Error takeReply(llvm::StringRef line) override;
+  size_t awaited() const override { return pending.size(); }
+  std::string present() const override {
+    return pending.empty() ? std::string() : pending.front().command.text().str();
+  }
 
-  FileDescriptor socket;
-  QemuProcess &process;
-  std::string name;
-  uint64_t timeoutMs;
-  std::string toSend;
-  std::string partial; ///< The beginning of a reply whose newline has not come yet.
   std::deque<Pending> pending;
   uint64_t answeredCount = 0;
-  std::optional<Failure> death;
 };
 
 } // namespace tapeback

@@ -95,8 +95,12 @@ void closeReport(const ImportOutput &out, ImportReport &report) {
     report.warningCounts[entry.getKey().str()] = entry.getValue();
 }
 
-Outcome outcomeOf(const ImportReport &report) {
-  Outcome outcome; // A capture does not say whether its run passed.
+Outcome outcomeOf(const ImportReport &report, const ImportOutput &out) {
+  Outcome outcome; // A capture seldom says whether its run passed.
+  if (out.death()) {
+    outcome.kind = Outcome::Kind::Failed;
+    outcome.signature = out.death();
+  }
   outcome.text = "imported from " + report.kind + ": of " + std::to_string(report.lines) + " lines " +
                  std::to_string(report.imported) + " imported, " + std::to_string(report.ignoredLines()) +
                  " ignored by rule, " + std::to_string(report.lost) + " lost at the source, " +
@@ -253,8 +257,8 @@ Error importCapture(const ImportOptions &options, ImportReport &report) {
   Expected<std::unique_ptr<LineReader>> first = LineReader::open(options.files.front());
   if (!first)
     return first.takeError();
-  const ImporterKind *kind = findImporter(options.kind);
-  if (options.kind.empty()) {
+  const ImporterKind *kind = options.own ? options.own : findImporter(options.kind);
+  if (!options.own && options.kind.empty()) {
     Expected<StringRef> head = (*first)->head();
     if (!head)
       return head.takeError();
@@ -291,7 +295,7 @@ Error importCapture(const ImportOptions &options, ImportReport &report) {
     (*tape)->discard();
     return error;
   }
-  Expected<TapeSummary> summary = (*tape)->finish(outcomeOf(report));
+  Expected<TapeSummary> summary = (*tape)->finish(outcomeOf(report, out));
   if (!summary) {
     (*tape)->discard();
     return summary.takeError();

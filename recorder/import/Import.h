@@ -9,7 +9,9 @@
 namespace tapeback {
 
 struct ImportOptions {
-  std::string kind;               ///< Empty: found out from the first file.
+  std::string kind; ///< Empty: found out from the first file.
+  const ImporterKind *own =
+      nullptr;                    ///< An importer that is not in the table, and then is the one. Not owned.
   std::vector<std::string> files; ///< One capture, in this order.
   std::string output;
   std::map<std::string, DeviceRecord> descriptions; ///< By alias; "" for all. Only the description's fields.

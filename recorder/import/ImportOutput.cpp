@@ -29,6 +29,14 @@ Error ImportOutput::takeError() {
   return failure ? make_error<Failure>(*failure) : Error::success();
 }
 
+void ImportOutput::machineDied(StringRef name, StringRef lastWords) {
+  Signature signature;
+  signature.oracle = "target-died";
+  signature.name = name.str();
+  signature.object = lastWords.str();
+  diedOf = std::move(signature);
+}
+
 void ImportOutput::describeIfNone(StringRef text, StringRef name) {
   if (descriptions.count(""))
     return;

@@ -61,6 +61,10 @@ public:
   /// Makes [address, address+length) visible to the device, in whole pages, as far as it is not yet.
   void mapMemory(uint16_t device, uint64_t address, uint64_t length);
 
+  /// The recorded run ended with the death of the machine that was its target; what the tape's signature is.
+  void machineDied(llvm::StringRef name, llvm::StringRef lastWords);
+  const std::optional<Signature> &death() const { return diedOf; }
+
   /// The capture cannot be imported at all; the first failure counts.
   void fail(llvm::Error error) { keep(std::move(error)); }
   /// Remembered for the report, the first few of each code; all are counted.
@@ -93,6 +97,7 @@ private:
   std::map<std::string, DeviceRecord> descriptions;
   llvm::StringMap<uint16_t> devices, spaces;
   std::optional<Failure> failure;
+  std::optional<Signature> diedOf;
   std::map<uint64_t, uint64_t> mapped; ///< First address to end, disjoint.
   uint64_t now = 0, backward = 0, eventCount = 0, lossCount = 0, missingLines = 0;
   uint8_t clockId = 0;

@@ -45,6 +45,7 @@ struct ImporterSettings {
   std::string description; ///< The device description's text; empty: none.
   std::string descriptionName;
   std::string qemuArgs;            ///< qtest: the machine's command line; empty: taken from the report.
+  std::string diedName, lastWords; ///< qtest: how QEMU ended ("SIGABRT"), if the report does not say it.
   std::string signals;             ///< vcd: text of the signal map; empty: found by name.
   std::string signalsName;         ///< The map's file, for messages.
   uint64_t waitNs = 1'000'000'000; ///< Bound of waits that the format gives none for.

@@ -5,12 +5,14 @@
 //   clock_step [NS], clock_set NS, irq_intercept_in|out QOM, set_irq_in …, endianness
 //   OK[ value]   FAIL …   ERR …   IRQ raise|lower N        with "[R +t] ", "[S +t] ", "[I t] " in a log
 //
-// Ports are the space "io" and addresses the space "physical" of the device "machine"; blocks are memory. A
+// Ports are the space "io" and addresses the space "physical" of the device "machine"; blocks are memory, and
+// the clock's commands are writes to the space "qtest" (hal/qemu/QtestTarget.h). A
 // command is written when its reply comes or the next command does: a read without one is pending (nothing to
 // compare). In a script all replies may come at the end (or in a second file); they become LateCompletions.
 // What would make QEMU itself abort (no argument, two blanks, a port above 0xffff …) is not understood.
+#include "hal/qemu/QemuArguments.h"
+#include "hal/qemu/QtestTarget.h"
 #include "recorder/import/Importers.h"
-#include "recorder/import/QemuArguments.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Base64.h"
@@ -26,7 +28,9 @@ constexpr size_t maxUnanswered = 1u << 20;
 
 class Qtest : public Importer {
 public:
-  explicit Qtest(const ImporterSettings &settings) : waitNs(settings.waitNs), machine(settings.qemuArgs) {}
+  explicit Qtest(const ImporterSettings &settings)
+      : waitNs(settings.waitNs), machine(settings.qemuArgs), diedName(settings.diedName),
+        lastWords(settings.lastWords) {}
 
   LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
     StringRef text = line.text;
@@ -67,13 +71,18 @@ public:
     return execute(text, s.column(), out);
   }
 
-  void end(ImportOutput &out) override { flush(out); }
+  void end(ImportOutput &out) override {
+    flush(out);
+    if (!diedName.empty())
+      out.machineDied(diedName, lastWords);
+  }
 
 private:
   struct Operation {
     Packet packet;
     PacketExtra extra;
     std::vector<uint8_t> content;
+    std::string note;    ///< Goes on the tape as a Marker in front of it.
     std::string marker;  ///< Not an access: goes on the tape as a Marker.
     uint64_t repeat = 0; ///< memset: bytes of content.front().
     bool reads = false;
@@ -99,6 +108,7 @@ private:
     device = out.device("machine", identity).value_or(0);
     ioSpace = out.space("io").value_or(0);
     physicalSpace = out.space("physical").value_or(0);
+    controlSpace = out.space("qtest").value_or(0);
   }
 
   static bool isReply(StringRef text) {
@@ -141,7 +151,31 @@ private:
     return text.starts_with("qemu-system-") && colon != StringRef::npos &&
            !text.take_front(colon).contains(' ');
   }
-  static LineVerdict other(StringRef text) {
+  /// QEMU's last words, and the shell's word on how it ended, are the failure that the report is about.
+  bool tellsEnd(StringRef text) {
+    struct End {
+      const char *text, *name;
+    };
+    for (End end : {End{"Aborted", "SIGABRT"},
+                    {"Segmentation fault", "SIGSEGV"},
+                    {"Floating point exception", "SIGFPE"},
+                    {"Bus error", "SIGBUS"},
+                    {"Illegal instruction", "SIGILL"}})
+      if (text == end.text || text == (StringRef(end.text) + " (core dumped)").str()) {
+        diedName = end.name;
+        return true;
+      }
+    bool assertion = isMessage(text) && text.contains(": Assertion `") && text.ends_with("' failed.");
+    if (!assertion && !text.starts_with("ERROR:../") && !text.starts_with("qemu: hardware error: "))
+      return false;
+    if (diedName.empty())
+      diedName = "SIGABRT";
+    lastWords = (assertion ? text.split(": ").second : text).take_front(400).str();
+    return true;
+  }
+  LineVerdict other(StringRef text) {
+    if (tellsEnd(text))
+      return LineVerdict::ignored("how QEMU ended");
     if (text.starts_with("#"))
       return LineVerdict::ignored("comment");
     if (text == "EOF" || text == "QEOF" || text == "END")
@@ -167,6 +201,8 @@ private:
     if (why)
       return LineVerdict::notUnderstood(column + s.column() - 1, why);
     flush(out);
+    if (!next.note.empty()) // What the packet cannot say.
+      out.marker(next.note, device);
     next.packet.device = device;
     next.packet.issueTime = out.time();
     held = std::move(next);
@@ -181,11 +217,17 @@ private:
   const char *parse(StringRef verb, Scanner &s, StringRef text, Operation &op, ImportOutput &out) {
     uint64_t address, value = 0;
     bool ports = verb.starts_with("in") || verb.starts_with("out");
-    if (verb == "clock_step" || verb == "clock_set" || verb == "endianness" || verb.contains("irq")) {
-      if (verb.contains("irq") || verb == "clock_set")
-        if (!s.eat(' ') || s.atEnd())
-          return "an argument is missing: QEMU would abort";
-      op.marker = text.take_front(256).str();
+    if (verb.starts_with("clock_"))
+      return clock(verb, s, op, out);
+    if (verb == "endianness" || verb.contains("irq")) {
+      if (verb.contains("irq") && (!s.eat(' ') || s.atEnd()))
+        return "an argument is missing: QEMU would abort";
+      if (verb == "set_irq_in") {
+        op.note = text.take_front(256).str();
+        control(op, QtestControl::SetIrq, 0);
+      } else {
+        op.marker = text.take_front(256).str();
+      }
       return nullptr;
     }
     if (!s.eat(' ') || !s.cNumber(address))
@@ -209,6 +251,28 @@ private:
         out.warn("value-cut", "the value is wider than the access: QEMU takes its low bits");
       op.packet.value = value & fits;
     }
+    trailing(s, out);
+    return nullptr;
+  }
+
+  void control(Operation &op, QtestControl what, uint64_t value) {
+    op.packet.kind = PacketKind::RegisterWrite;
+    op.packet.space = controlSpace;
+    op.packet.width = 8;
+    op.packet.address = uint64_t(what);
+    op.packet.value = value;
+  }
+
+  const char *clock(StringRef verb, Scanner &s, Operation &op, ImportOutput &out) {
+    uint64_t ns;
+    bool sets = verb == "clock_set";
+    if (!sets && s.atEnd()) {
+      control(op, QtestControl::StepToTimer, 0);
+      return nullptr;
+    }
+    if (!s.eat(' ') || !s.cNumber(ns))
+      return "the time is missing or no number: QEMU would abort";
+    control(op, sets ? QtestControl::SetClock : QtestControl::Step, ns);
     trailing(s, out);
     return nullptr;
   }
@@ -417,9 +481,10 @@ private:
   uint64_t contentBudget = uint64_t(4) << 30; ///< A short line can ask for 64 MiB.
   std::string machine;                        ///< Its command line.
   bool inMachine = false, started = false;
-  bool script = false;   ///< The first command had no reply before the second came.
-  bool answered = false; ///< A reply was seen.
-  uint16_t device = 0, ioSpace = 0, physicalSpace = 0;
+  bool script = false;             ///< The first command had no reply before the second came.
+  bool answered = false;           ///< A reply was seen.
+  std::string diedName, lastWords; ///< How QEMU ended, if the report says so.
+  uint16_t device = 0, ioSpace = 0, physicalSpace = 0, controlSpace = 0;
   std::optional<Operation> held;
   std::deque<Unanswered> unanswered;
   std::string lastReply;

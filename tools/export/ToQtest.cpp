@@ -1,6 +1,7 @@
 // qtest: a script if nothing on the tape was answered, otherwise commands with their replies; with times if
 // the tape is of a log. QEMU's command line stands in front, so that the result runs as it is.
 #include "hal/qemu/QtestTarget.h"
+#include "recorder/import/Importer.h"
 #include "tools/export/CaptureWriter.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
@@ -25,12 +26,14 @@ private:
   void access(const Packet &packet);
   Error block(const Packet &packet, const PacketExtra &extra);
   Error marker(const Packet &packet, const PacketExtra &extra);
+  void asked(const Packet &packet, StringRef text);
   void control(const Packet &packet);
   void reply(const Packet &packet, StringRef text);
 
   bool answered = false; ///< Some reply is known.
   bool late = false;     ///< All replies came behind all commands.
   bool log = false;
+  std::optional<uint64_t> opened;       ///< When; until the first command.
   std::string noted;                    ///< A command that is a marker and a write.
   std::vector<std::string> replies;     ///< If they come late.
   DenseMap<uint64_t, size_t> commandOf; ///< By packet, of reads; if replies come late.
@@ -80,6 +83,7 @@ Error ToQtest::begin() {
 /// A command, and its answer where that is known.
 void ToQtest::command(const Packet &packet, StringRef text, StringRef value) {
   written();
+  opened.reset();
   if (log)
     os << "[R +" << secondsText(packet.issueTime) << "] ";
   os << text << "\n";
@@ -109,7 +113,7 @@ void ToQtest::access(const Packet &packet) {
   if (write)
     text += " " + hexNumber(packet.value);
   else if (packet.completion == Completion::Done)
-    value = ports ? " 0x" + utohexstr(packet.value, true, 4) : " 0x" + utohexstr(packet.value, true, 16);
+    value = " 0x" + hexText(packet.value, ports ? 4 : 16);
   if (late)
     commandOf[ordinal] = replies.size();
   command(packet, text, value);
@@ -154,10 +158,18 @@ Error ToQtest::marker(const Packet &packet, const PacketExtra &extra) {
     return Error::success();
   }
   if (any_of(textCommands, [&](StringRef one) { return StringRef(*text).starts_with(one); }))
-    command(packet, *text, *text == "endianness" ? " little" : "");
+    asked(packet, *text);
   else
     os << "# " << *text << "\n", change("marker: a comment");
   return Error::success();
+}
+
+/// The marker has the time of the answer; that of the question is known if it opened the capture.
+void ToQtest::asked(const Packet &packet, StringRef text) {
+  Packet question = packet;
+  if (opened)
+    question.issueTime = std::min(*opened, packet.issueTime);
+  command(question, text, text == "endianness" ? " little" : "");
 }
 
 void ToQtest::control(const Packet &packet) {
@@ -185,7 +197,7 @@ void ToQtest::reply(const Packet &packet, StringRef text) {
 Error ToQtest::write(const Packet &packet, const PacketExtra &extra) {
   Error failed = Error::success();
   switch (packet.kind) {
-  case PacketKind::Open: break;
+  case PacketKind::Open: opened = packet.issueTime; break;
   case PacketKind::RegisterRead:
   case PacketKind::RegisterWrite:
     if (packet.kind == PacketKind::RegisterWrite && space(packet) == "qtest")

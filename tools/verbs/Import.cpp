@@ -38,7 +38,8 @@ constexpr VerbHelp importHelp = {
     "  tapeback import trace.log -o trace.tape\n"
     "  tapeback import --from mmiotrace --description nvme.yaml mmio.txt -o nvme.tape\n"
     "  tapeback import --from vcd --signals ports.map dump.vcd -o bus.tape\n"
-    "  tapeback import --from qtest --qemu-args \"$(cat machine.args)\" bug.qtest -o bug.tape\n",
+    "  tapeback import --from qtest --qemu-args \"$(cat machine.args)\" bug.qtest -o bug.tape\n"
+    "  tapeback replay bug.tape\n",
     "  0  all of the capture is on the tape\n"
     "  2  bad usage; the capture cannot be read, is of no known kind, or has no events\n"
     "  5  the tape was written, but lines were not understood, the source lost some, or files are missing\n"};
@@ -165,6 +166,10 @@ int runImport(ArrayRef<const char *> args) {
   cl::opt<std::string> signals("signals", cl::desc("vcd: which signals make a port"), cl::value_desc("MAP"));
   cl::opt<std::string> qemuArgs("qemu-args", cl::desc("qtest: QEMU's command line, if the report has none"),
                                 cl::value_desc("ARGS"));
+  cl::opt<std::string> died("died", cl::desc("qtest: QEMU ended so (SIGABRT, exit-1): the tape's signature"),
+                            cl::value_desc("NAME"));
+  cl::opt<std::string> lastWords("last-words", cl::desc("qtest: what QEMU said last, with --died"),
+                                 cl::value_desc("TEXT"));
   cl::opt<bool> registersOnly(
       "registers-only", cl::desc("The device uses no memory: nothing is missing where the format has none"));
   NumberOption wait("wait-ms", cl::desc("Bound of waits that the format gives none for (default: 1000)"),
@@ -180,6 +185,11 @@ int runImport(ArrayRef<const char *> args) {
   options.registersOnly = registersOnly;
   options.settings.space = space;
   options.settings.qemuArgs = qemuArgs;
+  options.settings.diedName = died;
+  options.settings.lastWords = lastWords;
+  if (!lastWords.empty() && died.empty())
+    return report.fail(
+        failUsage("bad-option", "last words of what?", "--last-words", "say --died NAME, too"));
   if (wait == 0 || wait > 3'600'000)
     return report.fail(failUsage("bad-option", "a wait is 1 ms to an hour", "--wait-ms"));
   options.settings.waitNs = wait * 1'000'000;

@@ -44,6 +44,25 @@ void writeConduct(json::OStream &os, const ReplayReport &result) {
         os.attribute("pointers", device.pointers);
       });
   });
+  os.attributeArray("machines", [&] {
+    for (const DeviceMachine &one : result.machines)
+      os.object([&] {
+        const MachineReport &machine = one.machine;
+        auto text = [](const std::string &words) {
+          return words.empty() ? json::Value(nullptr) : json::Value(json::fixUTF8(words));
+        };
+        os.attribute("device", int64_t(one.device));
+        os.attribute("survived", !machine.ended);
+        os.attribute("commands", machine.commands);
+        os.attribute("answered", machine.answered);
+        os.attribute("refused", machine.refused);
+        os.attribute("signal", machine.signal ? json::Value(machine.signal) : json::Value(nullptr));
+        os.attribute("exit",
+                     machine.ended && !machine.signal ? json::Value(machine.exitCode) : json::Value(nullptr));
+        os.attribute("last_words", text(machine.lastWords));
+        os.attribute("command", text(machine.command));
+      });
+  });
   os.attributeObject("lanes", [&] {
     os.attribute("clusters", result.lanes.clusters);
     os.attribute("packets", result.lanes.packets);
@@ -72,6 +91,18 @@ void printConduct(raw_ostream &os, const ReplayReport &result) {
       os << "memory: " << device.moved << " of " << device.ranges << " ranges elsewhere than recorded ("
          << device.layout << "); " << device.registers << " register writes and " << device.pointers
          << " addresses in memory changed\n";
+  for (const DeviceMachine &one : result.machines) {
+    const MachineReport &machine = one.machine;
+    os << "machine: " << (machine.ended ? "died" : "survived") << ", " << machine.answered << " of "
+       << machine.commands << " commands answered, " << machine.refused << " refused"
+       << (machine.refused ? " (neither passed nor failed)" : "") << "\n";
+    if (machine.ended)
+      os << "  " << (machine.signal ? "signal " : "exit code ")
+         << (machine.signal ? machine.signal : machine.exitCode)
+         << (machine.command.empty() ? std::string(", with everything answered")
+                                     : " at '" + machine.command + "'")
+         << (machine.lastWords.empty() ? std::string(", without a word") : ": " + machine.lastWords) << "\n";
+  }
   if (result.lanes.packets)
     os << "lanes: " << result.lanes.packets << " packets that overlapped, in " << result.lanes.clusters
        << " groups; " << result.lanes.overtaken << " done in another order than recorded\n";

@@ -119,6 +119,10 @@ std::vector<Instance> sysfsInstances() {
   return result;
 }
 
+std::vector<Instance> noInstances() {
+  return {};
+}
+
 /// One row per scheme whose instances can be found without opening any. Others have syntax and summary only.
 struct InstanceFinder {
   const char *scheme;
@@ -130,6 +134,7 @@ constexpr InstanceFinder finders[] = {
     {"model", modelInstances, "no model plugin is installed; a path to one can be given"},
     {"rtl", rtlInstances, "no RTL plugin is installed; a path to one can be given"},
     {"qemu", qemuInstances, "no device of QEMU is known"},
+    {"qtest", noInstances, "the machine comes with an imported capture"},
     {"vfio", vfioInstances, "no PCI device can be seen here"},
     {"pci-sysfs", sysfsInstances, "no PCI device can be seen here"},
 };

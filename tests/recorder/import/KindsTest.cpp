@@ -236,7 +236,8 @@ TEST_CASE("qtest: a log") {
           "register-read io/2 at=0xcfc val=0x1af4 t=0x4e20 done=0x5208",
           "memory-write at=0x1000 length=0x4 t=0x7530 done=0x7918 |aabb0000",
           "memory-read at=0x1000 length=0x4 t=0x9c40 done=0xa028 |aabb0000",
-          "marker t=0xc738 \"clock_step 100\"", "interrupt at=0x5 deadline=0x3b9aca00 count=0x1 t=0xcb20",
+          "register-write qtest/8 at=0x8 val=0x64 failed t=0xc350 done=0xc738",
+          "interrupt at=0x5 deadline=0x3b9aca00 count=0x1 t=0xcb20",
           // QEMU never came back from it; "010" is eight.
           "register-write physical/8 at=0xfebf0000 val=0x8 pending t=0xea60"});
   CHECK(done.report.ignored ==

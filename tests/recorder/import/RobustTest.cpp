@@ -1,7 +1,7 @@
 // What importers do with captures that are broken, and which kind a capture is taken for.
 #include "Captures.h"
 #include "Importing.h"
-#include "recorder/import/QemuArguments.h"
+#include "hal/qemu/QemuArguments.h"
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -198,6 +198,7 @@ TEST_CASE("QEMU's command line: what is on the list") {
                "-netdev user,id=n -drive file=null-co://,if=none,id=d,format=raw -qtest stdio -S 2>&1 > x") ==
         "i386|-M pc,accel=qtest -device e1000,netdev=n -netdev user,id=n -drive "
         "file=null-co://,if=none,id=d,format=raw");
+  CHECK(parsed("-serial stdio -parallel none -monitor none") == "|-serial null -parallel none");
   CHECK(parsed("-m 512M -nodefaults --device \"a b\"") == "|-m 512M -nodefaults -device 'a b'");
   for (const char *bad : {"-kernel x",
                           "-drive file=/etc/passwd",
