@@ -110,7 +110,7 @@ llvm::Error ScriptedTarget::gate(TargetSpaceId space, uint64_t address, unsigned
     return error;
   uint64_t number = accesses++;
   now += 1000;
-  settle();
+  catchUp();
   auto is = [&](const std::optional<uint64_t> &at) { return at && *at == number; };
   if (is(options.faults.dieAt)) {
     dead = true;
@@ -183,7 +183,7 @@ void ScriptedTarget::finishDma() {
   }
 }
 
-void ScriptedTarget::settle() {
+void ScriptedTarget::catchUp() {
   if (dmaEnds && now >= *dmaEnds)
     finishDma();
   if (late && now >= late->at) {
@@ -350,7 +350,7 @@ llvm::Expected<InterruptResult> ScriptedTarget::waitInterrupt(uint32_t vector, u
       if (event && *event > now)
         next = std::min(next, *event);
     now = next;
-    settle();
+    catchUp();
   }
   unsigned count = std::exchange(interruptsPending, 0);
   return InterruptResult{count != 0, count};
@@ -360,7 +360,7 @@ llvm::Error ScriptedTarget::advance(uint64_t nanoseconds) {
   if (dead)
     return failTarget("target-died", "the toy is dead", "scripted:");
   now += nanoseconds;
-  settle();
+  catchUp();
   return llvm::Error::success();
 }
 

@@ -90,7 +90,7 @@ public:
 
 private:
   llvm::Error gate(TargetSpaceId space, uint64_t address, unsigned width);
-  void settle();
+  void catchUp();
   void startDma(uint64_t value);
   void finishDma();
   uint8_t *locate(uint64_t iova, uint64_t length);
