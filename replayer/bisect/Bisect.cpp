@@ -1,30 +1,22 @@
 #include "replayer/bisect/Bisect.h"
 #include "replayer/Rows.h"
 #include "replayer/bisect/Bisection.h"
+#include "replayer/bisect/ProbeLog.h"
 
 namespace tapeback {
 
 llvm::Expected<BisectReport> Bisection::run() {
-  ReplayOptions replayOptions;
-  replayOptions.player = options.player;
-  if (llvm::Error error = refuseForbiddenWrites(source, replayOptions))
+  if (llvm::Error error = prepare())
     return error;
-  llvm::Expected<StartState> begins = findStartState(source, options.fromReset);
-  if (!begins)
-    return begins.takeError();
-  start = std::move(*begins);
-  report.coverage.windows = source.reader().summary().windows;
-  if (options.deep) {
-    if (llvm::Error error = findBoundaries())
-      return error;
-    if (llvm::Error error = takeBaseline())
-      return error;
-  }
+  if (options.at)
+    return probeOnce();
   if (llvm::Error error = observe())
     return error;
-  bool intermittent = report.goodIntermittent || report.badIntermittent;
-  bool possible = !report.coverage.packetsNotCompared && !report.goodFailure;
-  if (options.deep && possible && !intermittent) {
+  if (isIntermittent() || options.intermittent)
+    if (llvm::Error error = measureRate())
+      return error;
+  bool possible = !report.coverage.packetsNotCompared && !report.goodFailure && !report.goodIntermittent;
+  if (options.deep && possible) {
     // Behind what the host saw the sides may have been used differently: nothing there says anything.
     if (report.observed) {
       size_t before = boundaries.size();
@@ -34,11 +26,20 @@ llvm::Expected<BisectReport> Bisection::run() {
         report.coverage.windowsNotProbed["behind the divergence that the host saw"] +=
             before - boundaries.size();
     }
-    if (llvm::Error error = search())
-      return error;
+    bool noisy = report.badIntermittent || options.intermittent;
+    if (!noisy)
+      if (llvm::Error error = search())
+        return error;
+    // The probes may be the first to show that it does not repeat itself.
+    if (!noisy && report.badIntermittent && !report.first)
+      if (llvm::Error error = measureRate())
+        return error;
+    if (report.badIntermittent || options.intermittent)
+      if (llvm::Error error = searchNoisy())
+        return error;
   } else if (options.deep) {
-    report.notes.push_back(intermittent
-                               ? "the states were not searched: an endpoint does not repeat itself"
+    report.notes.push_back(report.goodIntermittent
+                               ? "the states were not searched: the good endpoint does not repeat itself"
                                : "the states were not searched: an endpoint does not answer, or failed");
   }
   if (llvm::Error error = conclude())
@@ -51,6 +52,19 @@ llvm::Expected<BisectReport> Bisection::run() {
       return wave.takeError();
     report.wave = std::move(*wave);
   }
+  report.resumed = options.log ? options.log->used() : 0;
+  return std::move(report);
+}
+
+/// One step of a search, for itself.
+llvm::Expected<BisectReport> Bisection::probeOnce() {
+  report.method = "probe";
+  uint64_t end = std::min(*options.at, source.reader().summary().packets);
+  llvm::Expected<std::optional<StateDifference>> difference = probeAt(end, probeAll);
+  if (!difference)
+    return difference.takeError();
+  report.stateAt = *difference;
+  report.verdict = *difference ? Verdict::Divergence : bothAnswer ? Verdict::Match : Verdict::Incomplete;
   return std::move(report);
 }
 
@@ -72,8 +86,16 @@ llvm::Error Bisection::findBoundaries() {
 }
 
 llvm::Error Bisection::conclude() {
-  if (!report.first && report.observed) {
-    report.first = report.observed;
+  bool asObserved = !report.first;
+  if (asObserved && report.observed) {
+    if (!report.rate)
+      report.first = report.observed;
+    else if (std::optional<uint64_t> window = commonWindow(); window && observedIn.count(*window))
+      report.first = observedIn.at(*window);
+    else
+      report.notes.push_back("the passes parted in several windows: none of them is named");
+  }
+  if (asObserved && report.first) {
     const Divergence &first = *report.first;
     std::optional<WrittenThing> thing;
     Packet packet;
@@ -103,7 +125,7 @@ llvm::Error Bisection::conclude() {
       return error;
   if (report.goodFailure)
     report.verdict = Verdict::Error;
-  else if (report.first)
+  else if (report.first || report.observed || (report.search && report.search->hits))
     report.verdict = Verdict::Divergence;
   else if (report.coverage.packetsNotCompared)
     report.verdict = Verdict::Incomplete;

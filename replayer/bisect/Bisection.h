@@ -6,6 +6,9 @@
 
 namespace tapeback {
 
+/// Why windows were not probed, in reports.
+constexpr const char *tooManyPlaces = "more windows than --max-probes";
+
 /// Steps share this. One object, one bisection.
 class Bisection {
 public:
@@ -14,6 +17,7 @@ public:
         probe(source, options.probe, report.coverage.probes) {}
 
   llvm::Expected<BisectReport> run();
+  llvm::Expected<BisectPlan> plan();
 
 private:
   /// A place between two packets at which all devices are quiescent: before packet `end`.
@@ -29,8 +33,57 @@ private:
   llvm::Error takeBaseline();
   llvm::Error observe();
   llvm::Error observeOnce(unsigned number);
+  void noteRun(const BisectRun &run, const std::optional<Divergence> &divergence);
   llvm::Error walkProbing(Lockstep &run);
-  void compareRuns(const Lockstep &run);
+  bool goodDiffers(const Lockstep &run) const;
+  bool badDiffers(const Lockstep &run) const;
+  void compareRuns(bool goodDiffers, bool badDiffers);
+
+  // Snapshots.cpp
+  llvm::Error proveSnapshots(Lockstep &run);
+  llvm::Error walkSnapshots(Lockstep &run);
+  llvm::Error keepPlace(Lockstep &run);
+  llvm::Error confirmObserved();
+  /// The states here, at rest, and then as if nothing had been looked at. `settled`: what came of the rest.
+  llvm::Expected<std::optional<StateDifference>>
+  probeHere(Lockstep &run, unsigned parts, llvm::ArrayRef<const History *> histories, Settled *settled);
+  struct Interval {
+    StateDifference difference;
+    uint64_t same = 0, differs = 0; ///< Equal before packet `same`, different before packet `differs`.
+    std::optional<uint64_t> shownSame = {}, shownDiffers = {}; ///< Without the devices being given time.
+  };
+  llvm::Expected<std::optional<Interval>> stepFromPlace(uint64_t from, llvm::ArrayRef<uint64_t> points,
+                                                        unsigned parts, bool onlyAtRest);
+  llvm::Expected<std::optional<Interval>> insideFromPlace(uint64_t from, uint64_t to, unsigned parts,
+                                                          bool withLast);
+  bool usesSnapshots() const { return report.plan.method == BisectPlan::Method::Snapshot; }
+
+  // Plan.cpp
+  llvm::Error prepare();
+  void makePlan();
+
+  // Intermittent.cpp
+  bool isIntermittent() const { return report.goodIntermittent || report.badIntermittent; }
+  llvm::Error measureRate();
+  void sumUpRuns();
+  /// The one window in which nearly all passes that parted did.
+  std::optional<uint64_t> commonWindow() const;
+  llvm::Error searchNoisy();
+  struct NoisyProbe {
+    bool differs = false;
+    std::optional<StateDifference> difference; ///< Nothing although it differs: an endpoint failed before.
+  };
+  llvm::Expected<NoisyProbe> probeNoisy(uint64_t end);
+  struct NoisyFinding {
+    size_t place = 0;
+    std::map<size_t, StateDifference> differences; ///< By place: the last seen there.
+  };
+  llvm::Expected<NoisyFinding> runNoisy(NoisySearch &search, llvm::ArrayRef<uint64_t> ends,
+                                        const char *stage);
+  llvm::Expected<std::optional<size_t>> sweepNoisy(llvm::ArrayRef<uint64_t> ends);
+  llvm::Error searchInside(const NoisySearch &outer, size_t boundary,
+                           const std::map<size_t, StateDifference> &differences);
+  void noteStep(uint64_t end, bool differs);
 
   // Deep.cpp
   llvm::Error search();
@@ -45,22 +98,21 @@ private:
   /// Fresh targets side by side, whose answers nobody compares: for looking at states only.
   llvm::Expected<std::unique_ptr<Lockstep>> startUncompared();
   llvm::Expected<std::optional<StateDifference>> probeAt(uint64_t end, unsigned parts);
+  llvm::Expected<std::optional<StateDifference>> makeProbe(uint64_t end, unsigned parts);
   llvm::Expected<std::optional<StateDifference>> stepTo(llvm::ArrayRef<uint64_t> points, size_t *at);
   llvm::Expected<std::optional<StateDifference>> probePoints(llvm::ArrayRef<uint64_t> points, size_t *at,
                                                              unsigned parts);
-  struct Interval {
-    StateDifference difference;
-    uint64_t same, differs; ///< Equal before packet `same`, different before packet `differs`.
-  };
   llvm::Expected<std::optional<Interval>> narrowByDoorbells(uint64_t from, uint64_t to, unsigned parts);
   StateDifference differenceOf(const Settled::Unequal &unequal) const;
   llvm::Expected<std::optional<StateDifference>> probeSettled(uint64_t end, unsigned parts, bool *comparable);
+  llvm::Error nameInterval(const Interval &interval);
   llvm::Error nameState(const StateDifference &difference, uint64_t same, uint64_t differs);
   llvm::Expected<uint64_t> guiltyPacket(const StateDifference &difference, uint64_t same, uint64_t differs);
   llvm::Error moveHistories(std::vector<std::unique_ptr<History>> &histories, uint64_t packet);
   std::vector<const History *> views(const std::vector<std::unique_ptr<History>> &histories) const;
 
   // Bisect.cpp
+  llvm::Expected<BisectReport> probeOnce();
   llvm::Error findBoundaries();
   llvm::Error conclude();
   llvm::Error linesBefore(uint64_t packet, uint16_t device);
@@ -78,10 +130,17 @@ private:
   StateProbe probe;
   StartState start;
 
+  std::string whyNoSnapshots; ///< Empty: both sides can be put back, and were seen to be.
+  bool bothAnswer = false;
+  std::unique_ptr<Lockstep> kept;     ///< The first pass, if it left places to go back to.
+  std::vector<LockstepPlace> pool;    ///< Of `kept`, in the tape's order.
+  size_t poolStride = 1;              ///< Boundaries between two places, at least.
   std::vector<Boundary> boundaries;   ///< Quiescent window ends that a probe may look at.
   bool isFree = false;                ///< Windows and memory can be looked at without side effect.
   std::optional<StateFinding> state;  ///< The earliest boundary at which the states are known to differ.
   std::vector<size_t> sameAtBoundary; ///< Boundaries at which they were found equal.
+  std::map<uint64_t, size_t> stepOf;  ///< By packet: index into the report's steps.
+  std::map<uint64_t, Divergence> observedIn; ///< By window: what a pass saw there first.
   // Of the first pass, to compare the others with.
   std::vector<Digest> goodDigests, badDigests;
   std::optional<uint64_t> goodLeftTape; ///< First packet at which the good side was not what was recorded.

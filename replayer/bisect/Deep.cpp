@@ -1,12 +1,20 @@
 // The state behind what the host sees: where it first differs, and which packet made it so.
 #include "format/Failure.h"
 #include "replayer/bisect/Bisection.h"
+#include "replayer/bisect/ProbeLog.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace tapeback {
 
 /// Boundaries of which each gets a prefix of its own in the verification, if reading back would disturb.
 constexpr size_t probedByPrefix = 256;
+
+constexpr const char *onTheWay = "endpoint-failed";
+static llvm::Error failedOnTheWay(uint64_t packet, const std::string &how = {}) {
+  return failTarget(onTheWay,
+                    "an endpoint failed at a probe or on the way to it, where it did not before" + how,
+                    "packet " + std::to_string(packet), "it may be intermittent: use --intermittent");
+}
 
 llvm::Error Bisection::moveHistories(std::vector<std::unique_ptr<History>> &histories, uint64_t packet) {
   if (!start.keyframes.empty())
@@ -37,47 +45,90 @@ llvm::Expected<std::unique_ptr<Lockstep>> Bisection::startUncompared() {
   Lockstep::Options lockstep;
   lockstep.player = options.player;
   lockstep.compare = lockstep.withTape = false;
+  lockstep.issuedToBad = &report.packetsToBad;
   return Lockstep::start(source, endpoints, start, lockstep);
 }
 
 /// Fresh targets, brought to `end` without being looked at on the way, and there given the time to come to
 /// rest: a reset takes a device longer than the host, which need not wait for its end.
-llvm::Expected<std::optional<StateDifference>> Bisection::probeAt(uint64_t end, unsigned parts) {
+llvm::Expected<std::optional<StateDifference>> Bisection::makeProbe(uint64_t end, unsigned parts) {
   llvm::Expected<std::unique_ptr<Lockstep>> run = startUncompared();
   if (!run)
     return run.takeError();
   if (llvm::Error error = (*run)->runTo(end))
     return error;
   if ((*run)->position() < end)
-    return failTarget("endpoint-failed", "an endpoint failed on the way to a probe, where it did not before",
-                      "packet " + std::to_string((*run)->position()), "it may be intermittent: use --runs");
-  llvm::Expected<Settled> settled = settle(**run);
-  if (!settled)
-    return settled.takeError();
-  std::vector<std::unique_ptr<History>> histories;
-  if (llvm::Error error = moveHistories(histories, end))
-    return error;
+    return failedOnTheWay((*run)->position());
+  auto probed = [&]() -> llvm::Expected<std::optional<StateDifference>> {
+    llvm::Expected<Settled> settled = settle(**run);
+    if (!settled)
+      return settled.takeError();
+    report.drains += settled->waited;
+    std::vector<std::unique_ptr<History>> histories;
+    if (llvm::Error error = moveHistories(histories, end))
+      return error;
+    progress("probing", report.probes, 0);
+    llvm::Expected<std::optional<StateDifference>> difference = probe.compare(**run, parts, views(histories));
+    if (difference && !*difference && settled->unequal && (parts & ProbeRegisters))
+      difference = std::optional(differenceOf(*settled->unequal));
+    return difference;
+  };
   ++report.probes;
-  progress("probing", report.probes, 0);
-  llvm::Expected<std::optional<StateDifference>> difference = probe.compare(**run, parts, views(histories));
-  if (difference && !*difference && settled->unequal && (parts & ProbeRegisters))
-    difference = std::optional(differenceOf(*settled->unequal));
-  return difference;
+  llvm::Expected<std::optional<StateDifference>> difference = probed();
+  if (difference)
+    return difference;
+  Failure failure = toFailure(difference.takeError());
+  if (failure.cls != FailureClass::Target)
+    return llvm::make_error<Failure>(std::move(failure));
+  return failedOnTheWay(end, ": " + failure.message);
+}
+
+/// Made, or taken from the log.
+llvm::Expected<std::optional<StateDifference>> Bisection::probeAt(uint64_t end, unsigned parts) {
+  if (options.log)
+    if (std::optional<LoggedProbe> known = options.log->probe(end, parts)) {
+      noteStep(end, known->differs);
+      if (!known->differs || known->difference)
+        return known->difference;
+      return failedOnTheWay(end);
+    }
+  llvm::Expected<std::optional<StateDifference>> difference = makeProbe(end, parts);
+  LoggedProbe made;
+  llvm::Error failed = llvm::Error::success();
+  if (difference) {
+    made = {difference->has_value(), *difference};
+  } else {
+    Failure failure = toFailure(difference.takeError());
+    if (failure.code != onTheWay)
+      return llvm::make_error<Failure>(std::move(failure));
+    made.differs = true;
+    failed = llvm::make_error<Failure>(std::move(failure));
+  }
+  noteStep(end, made.differs);
+  if (options.log)
+    if (llvm::Error error = options.log->add(end, parts, made))
+      return llvm::joinErrors(std::move(error), std::move(failed));
+  if (failed)
+    return failed;
+  return made.difference;
 }
 
 llvm::Error Bisection::search() {
-  if (!isFree) {
-    report.method = "deep-search";
+  report.method = bisectMethodName(report.plan.method);
+  uint64_t before = report.probes;
+  if (report.plan.method == BisectPlan::Method::Search)
     if (llvm::Error error = searchByPrefixes(probeAll))
       return error;
-  } else {
-    report.method = "deep-lockstep";
-  }
-  if (llvm::Error error = verify())
-    return error;
-  if (state)
-    return localise();
-  return report.observed ? localiseTail() : llvm::Error::success();
+  report.searchProbes = report.probes - before;
+  before = report.probes;
+  if (!usesSnapshots()) // With them every place was looked at already.
+    if (llvm::Error error = verify())
+      return error;
+  report.verifyProbes = report.probes - before;
+  before = report.probes;
+  llvm::Error error = state ? localise() : report.observed ? localiseTail() : llvm::Error::success();
+  report.insideProbes = report.probes - before;
+  return error;
 }
 
 /// Halves the boundaries: right if the states, once different, stay different. verify() looks whether they
@@ -150,6 +201,7 @@ llvm::Error Bisection::verify() {
     llvm::Expected<Settled> settled = settle(**run);
     if (!settled)
       return settled.takeError();
+    report.drains += settled->waited;
     ++report.probes;
     ++visited;
     progress("verifying", boundaries[i].end, boundaries[count - 1].end);
@@ -186,8 +238,8 @@ llvm::Error Bisection::verify() {
     return llvm::Error::success();
   report.coverage.windowsProbed = std::max(report.coverage.windowsProbed, visited);
   if (visited < count)
-    report.coverage.windowsNotProbed[stride > 1 ? "more windows than --max-probes"
-                                                : "the verification pass ended early"] += count - visited;
+    report.coverage.windowsNotProbed[stride > 1 ? tooManyPlaces : "the verification pass ended early"] +=
+        count - visited;
   return llvm::Error::success();
 }
 

@@ -152,6 +152,7 @@ llvm::Expected<std::optional<StateDifference>> Bisection::probeSettled(uint64_t 
   llvm::Expected<Settled> settled = settle(**run);
   if (!settled)
     return settled.takeError();
+  report.drains += settled->waited;
   *comparable = settled->comparable || settled->unequal;
   if (settled->unequal)
     return std::optional(differenceOf(*settled->unequal));
@@ -198,7 +199,7 @@ llvm::Expected<std::optional<Bisection::Interval>> Bisection::narrowByDoorbells(
   };
   auto note = [&](size_t at, const StateDifference &difference) {
     differs = at;
-    found = Interval{difference, 0, points[at] + 1};
+    found = Interval{difference, 0, points[at] + 1, {}, {}};
   };
   std::optional<StateDifference> difference;
   size_t bound = points.size();
@@ -248,6 +249,13 @@ llvm::Error Bisection::localiseTail() {
   constexpr uint64_t longest = 4096;
   uint64_t to = report.observed->place.packet;
   uint64_t from = boundaries.empty() ? 0 : boundaries.back().end;
+  if (kept) {
+    llvm::Expected<std::optional<Interval>> interval =
+        insideFromPlace(std::max(from, to > longest ? to - longest : 0), to, probeAll, /*withLast=*/false);
+    if (!interval)
+      return interval.takeError();
+    return *interval ? nameInterval(**interval) : llvm::Error::success();
+  }
   llvm::Expected<std::optional<Interval>> narrowed = narrowByDoorbells(from, to, ProbeWindows | ProbeMemory);
   if (!narrowed)
     return narrowed.takeError();
@@ -273,38 +281,53 @@ llvm::Error Bisection::localiseTail() {
 llvm::Error Bisection::localise() {
   uint64_t from = state->boundary ? boundaries[state->boundary - 1].end : 0;
   uint64_t to = boundaries[state->boundary].end;
-  llvm::Expected<std::vector<uint64_t>> points = quiescentPoints(from, to, /*withLast=*/true);
-  if (!points)
-    return points.takeError();
-  size_t at = points->size() - 1;
   unsigned parts = !isFree ? unsigned(probeAll)
                    : state->difference.kind == StateDifference::Kind::Register ||
                            state->difference.kind == StateDifference::Kind::Counter
                        ? unsigned(ProbeRegisters)
                        : unsigned(ProbeWindows | ProbeMemory);
-  llvm::Expected<std::optional<StateDifference>> difference = lookAt(*points, &at, parts);
-  if (!difference)
-    return difference.takeError();
-  if (!*difference) {
+  auto notAgain = [&] {
     report.notes.push_back("the states differed at the end of window " +
                            std::to_string(boundaries[state->boundary].window) +
                            " once and not again: an endpoint does not repeat itself");
     report.badIntermittent = true;
     return llvm::Error::success();
+  };
+  if (kept) {
+    llvm::Expected<std::optional<Interval>> interval = insideFromPlace(from, to, parts, /*withLast=*/true);
+    if (!interval)
+      return interval.takeError();
+    return *interval ? nameInterval(**interval) : notAgain();
   }
-  Interval interval{**difference, at ? (*points)[at - 1] : from, (*points)[at]};
-  uint64_t same = interval.same, differs = interval.differs;
+  llvm::Expected<std::vector<uint64_t>> points = quiescentPoints(from, to, /*withLast=*/true);
+  if (!points)
+    return points.takeError();
+  size_t at = points->size() - 1;
+  llvm::Expected<std::optional<StateDifference>> difference = lookAt(*points, &at, parts);
+  if (!difference)
+    return difference.takeError();
+  if (!*difference)
+    return notAgain();
+  Interval interval{**difference, at ? (*points)[at - 1] : from, (*points)[at], {}, {}};
   // Several doorbells may lie between two quiescent places.
   llvm::Expected<std::optional<Interval>> narrowed =
       narrowByDoorbells(interval.same, interval.differs, parts);
   if (!narrowed)
     return narrowed.takeError();
-  if (*narrowed)
+  if (*narrowed) {
+    (*narrowed)->shownSame = interval.same;
+    (*narrowed)->shownDiffers = interval.differs;
     interval = **narrowed;
+  }
+  return nameInterval(interval);
+}
+
+/// What is told besides is where the difference shows by itself, without the devices being given time.
+llvm::Error Bisection::nameInterval(const Interval &interval) {
   if (llvm::Error error = nameState(interval.difference, interval.same, interval.differs))
     return error;
-  // Where the difference shows by itself, without the devices being given time.
-  report.visibleAt = differs - 1;
+  uint64_t same = interval.shownSame.value_or(interval.same);
+  report.visibleAt = interval.shownDiffers.value_or(interval.differs) - 1;
   report.sameAt = same ? std::optional(same - 1) : std::nullopt;
   return llvm::Error::success();
 }

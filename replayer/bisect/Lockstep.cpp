@@ -60,6 +60,8 @@ llvm::Error Lockstep::issueBoth(size_t begin, size_t end, size_t *issued) {
     done += *more;
   }
   *issued = done;
+  if (options.issuedToBad)
+    *options.issuedToBad += done;
   return llvm::Error::success();
 }
 
@@ -192,6 +194,69 @@ llvm::Error Lockstep::finishGood() {
     goodNext += *count;
   }
   return llvm::Error::success();
+}
+
+//===- Snapshots
+//---------------------------------------------------------------------------------------------===//
+
+std::optional<std::string> Lockstep::whyNoSnapshots(unsigned most) const {
+  for (const LockstepSide *side : {&good, &bad})
+    for (size_t i = 0; i < side->player->deviceCount(); ++i) {
+      const TargetCapabilities &can = side->player->binding(uint16_t(i)).capabilities();
+      if (can.snapshots && can.maxSnapshots >= most)
+        continue;
+      return std::string("the ") + (side == &good ? "good" : "bad") + " target " +
+             (can.snapshots ? "keeps only " + std::to_string(can.maxSnapshots) + " snapshots"
+                            : std::string("has no snapshots"));
+    }
+  return std::nullopt;
+}
+
+llvm::Expected<LockstepPlace> Lockstep::keep(bool issued) {
+  LockstepPlace place;
+  place.packet = next;
+  for (LockstepSide *side : {&good, &bad})
+    for (size_t i = 0; i < side->player->deviceCount(); ++i) {
+      Target &target = side->player->binding(uint16_t(i)).target();
+      llvm::Expected<uint64_t> snapshot = target.snapshot();
+      if (!snapshot)
+        return llvm::joinErrors(snapshot.takeError(), forget(place));
+      place.snapshots.emplace_back(&target, *snapshot);
+    }
+  if (issued) {
+    place.good = good.player->copy();
+    place.bad = bad.player->copy();
+  }
+  return place;
+}
+
+llvm::Error Lockstep::goBack(const LockstepPlace &place, bool compare) {
+  for (const auto &[target, snapshot] : place.snapshots)
+    if (llvm::Error error = target->restore(snapshot)) {
+      Failure failure = toFailure(std::move(error));
+      return failTarget("restore-failed",
+                        "the target could not be put back to its snapshot: " + failure.message + " (" +
+                            failure.code + ")",
+                        target->identity().uri, "--no-snapshots does without");
+    }
+  if (!place.good)
+    return llvm::Error::success();
+  good.player = place.good->copy();
+  bad.player = place.bad->copy();
+  next = goodNext = place.packet;
+  found.reset();
+  options.compare = compare;
+  options.withTape = false;
+  inWindow = false;
+  return llvm::Error::success();
+}
+
+llvm::Error Lockstep::forget(LockstepPlace &place) {
+  llvm::Error failed = llvm::Error::success();
+  for (const auto &[target, snapshot] : place.snapshots)
+    failed = llvm::joinErrors(std::move(failed), target->releaseSnapshot(snapshot));
+  place = {};
+  return failed;
 }
 
 } // namespace tapeback

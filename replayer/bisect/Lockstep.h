@@ -26,6 +26,14 @@ struct LockstepSide {
   std::optional<Failure> failure; ///< Of the target, unexpected.
 };
 
+/// Where two sides were, with snapshots of all their targets. Of one Lockstep, while that lives.
+struct LockstepPlace {
+  uint64_t packet = 0; ///< The next to be issued there.
+  /// What they knew; null if the place is only gone back to before anything else is issued.
+  std::shared_ptr<const Player> good, bad;
+  std::vector<std::pair<Target *, uint64_t>> snapshots;
+};
+
 /// A pair of targets at the same packet. One thread; owns the targets, refers to the source. Errors are the
 /// tape's, ours, or an endpoint's that cannot be brought to the start; failures of the targets later on are
 /// observations.
@@ -33,8 +41,9 @@ class Lockstep {
 public:
   struct Options {
     PlayerOptions player;
-    bool compare = true;  ///< Compare the sides; otherwise only issue (the way to a probe).
-    bool withTape = true; ///< Compare the good side with the tape too.
+    bool compare = true;             ///< Compare the sides; otherwise only issue (the way to a probe).
+    bool withTape = true;            ///< Compare the good side with the tape too.
+    uint64_t *issuedToBad = nullptr; ///< Counts packets, if given.
   };
   static llvm::Expected<std::unique_ptr<Lockstep>>
   start(TapeSource &source, const Endpoints &endpoints, const StartState &startState, const Options &options);
@@ -52,6 +61,17 @@ public:
 
   /// Goes on with the good side alone, to see whether it matches the tape to the end.
   llvm::Error finishGood();
+
+  /// All targets of both sides can take `most` snapshots each; in words what hinders it otherwise.
+  std::optional<std::string> whyNoSnapshots(unsigned most) const;
+  /// Takes snapshots of both sides. `issued`: other packets may be issued before it is gone back. Failures
+  /// are the targets', of whatever class; nothing is kept then.
+  llvm::Expected<LockstepPlace> keep(bool issued);
+  /// Puts both sides back, as often as wanted. If the place is one to issue other packets from: those are
+  /// compared between the sides if wished, never with the tape, and have no digests. Target failure
+  /// "restore-failed".
+  llvm::Error goBack(const LockstepPlace &place, bool compare = false);
+  llvm::Error forget(LockstepPlace &place);
 
   LockstepSide good, bad;
   uint64_t windowsCompared = 0; ///< Whole windows.

@@ -1,27 +1,82 @@
 // The lockstep passes: what the host saw, and whether the endpoints repeat themselves.
 #include "replayer/bisect/Bisection.h"
+#include "replayer/bisect/ProbeLog.h"
 
 namespace tapeback {
 
 llvm::Error Bisection::observe() {
-  for (unsigned i = 0; i < std::max(1u, options.runs); ++i)
+  if (llvm::Error error = observeOnce(0))
+    return error;
+  unsigned passes = std::max(1u, options.runs.value_or(2));
+  if (kept && !options.runs && (report.observed || state)) {
+    // What parted is seen to part again when the targets are put back: no second pass is needed for that.
+    if (!state) // Otherwise the search for its place has to see it again.
+      if (llvm::Error error = confirmObserved())
+        return error;
+    if (!report.badIntermittent)
+      passes = 1;
+  }
+  for (unsigned i = 1; i < passes; ++i)
     if (llvm::Error error = observeOnce(i))
       return error;
   return llvm::Error::success();
 }
 
+/// What parted, in words that are the same for every run that parts so.
+static std::string placeText(const Divergence &divergence) {
+  std::string text = divergence.kind;
+  for (const std::string &part : {divergence.space, divergence.reg, divergence.field})
+    if (!part.empty())
+      text += " " + part;
+  return text + ": " + ruleName(divergence.rule);
+}
+
+void Bisection::noteRun(const BisectRun &run, const std::optional<Divergence> &divergence) {
+  report.runs.push_back(run);
+  if (!divergence)
+    return;
+  constexpr size_t keptPlaces = 1000;
+  if (observedIn.size() < keptPlaces)
+    observedIn.emplace(run.window, *divergence);
+  if (!report.observed || run.packet < report.observed->place.packet)
+    report.observed = divergence;
+}
+
+/// The first is always made: much of the report is about it.
 llvm::Error Bisection::observeOnce(unsigned number) {
+  if (number > 0 && options.log)
+    if (std::optional<LoggedPass> known = options.log->pass()) {
+      noteRun(known->run, known->divergence);
+      compareRuns(known->goodDiffers, known->badDiffers);
+      return llvm::Error::success();
+    }
   Lockstep::Options lockstep;
   lockstep.player = options.player;
+  lockstep.issuedToBad = &report.packetsToBad;
   llvm::Expected<std::unique_ptr<Lockstep>> started = Lockstep::start(source, endpoints, start, lockstep);
   if (!started)
     return started.takeError();
   Lockstep &run = **started;
   uint64_t total = source.reader().summary().packets;
-  bool answers = run.good.player->answers() && run.bad.player->answers();
-  if (number == 0 && options.deep && answers && isFree)
+  if (number == 0 && usesSnapshots()) {
+    if (llvm::Error error = walkSnapshots(run))
+      return error;
+    if (!whyNoSnapshots.empty()) {
+      // They were seen to work, but do no more: all over again, without.
+      pool.clear();
+      state.reset();
+      sameAtBoundary.clear();
+      report.healed = false;
+      report.coverage.windowsProbed = 0;
+      report.coverage.windowsNotProbed.erase(tooManyPlaces);
+      report.notes.push_back("no snapshots: " + whyNoSnapshots);
+      makePlan();
+      return observeOnce(0);
+    }
+  } else if (number == 0 && report.plan.method == BisectPlan::Method::Lockstep) {
     if (llvm::Error error = walkProbing(run))
       return error;
+  }
   constexpr uint64_t stride = 1 << 14;
   while (run.position() < total && !run.stopped()) {
     uint64_t before = run.position();
@@ -37,14 +92,13 @@ llvm::Error Bisection::observeOnce(unsigned number) {
     result.window = run.divergence()->place.window;
     result.packet = run.divergence()->place.packet;
     result.offset = run.divergence()->offset;
+    result.text = placeText(*run.divergence());
   }
-  report.runs.push_back(result);
-  bool earlier = run.divergence() && (!report.observed || result.packet < report.observed->place.packet);
-  if (earlier)
-    report.observed = run.divergence();
+  noteRun(result, run.divergence());
   if (number > 0) {
-    compareRuns(run);
-    return llvm::Error::success();
+    bool good = goodDiffers(run), bad = badDiffers(run);
+    compareRuns(good, bad);
+    return options.log ? options.log->add({result, run.divergence(), good, bad}) : llvm::Error::success();
   }
   report.coverage.windowsObserved = run.windowsCompared;
   report.coverage.packetsNotCompared = run.notCompared;
@@ -57,20 +111,23 @@ llvm::Error Bisection::observeOnce(unsigned number) {
   report.goodAgainstTape = run.goodAgainstTape();
   if (report.goodAgainstTape)
     goodLeftTape = report.goodAgainstTape->place.packet;
+  if (!pool.empty())
+    kept = std::move(*started);
   return llvm::Error::success();
 }
 
 /// What the targets differ in before the first packet. On a pair of their own: reading registers may count.
 llvm::Error Bisection::takeBaseline() {
-  Lockstep::Options lockstep;
-  lockstep.player = options.player;
-  llvm::Expected<std::unique_ptr<Lockstep>> run = Lockstep::start(source, endpoints, start, lockstep);
+  llvm::Expected<std::unique_ptr<Lockstep>> run = startUncompared();
   if (!run)
     return run.takeError();
-  if (!(*run)->good.player->answers() || !(*run)->bad.player->answers())
+  bothAnswer = (*run)->good.player->answers() && (*run)->bad.player->answers();
+  if (!bothAnswer)
     return llvm::Error::success();
   isFree = StateProbe::isFree(**run);
-  return probe.takeBaseline(**run);
+  if (llvm::Error error = probe.takeBaseline(**run))
+    return error;
+  return proveSnapshots(**run);
 }
 
 /// The first pass of a deep bisection where both targets can be peeked: their states at the end of every
@@ -113,23 +170,30 @@ llvm::Error Bisection::walkProbing(Lockstep &run) {
   return llvm::Error::success();
 }
 
-/// A second pass that does not come out like the first: an endpoint does not repeat itself.
-void Bisection::compareRuns(const Lockstep &run) {
-  auto differs = [](const std::vector<Digest> &a, const std::vector<Digest> &b) {
-    size_t common = std::min(a.size(), b.size());
-    return !std::equal(a.begin(), a.begin() + common, b.begin());
-  };
-  bool good = differs(goodDigests, run.good.digests), bad = differs(badDigests, run.bad.digests);
+static bool differ(const std::vector<Digest> &a, const std::vector<Digest> &b) {
+  return !std::equal(a.begin(), a.begin() + std::min(a.size(), b.size()), b.begin());
+}
+
+bool Bisection::badDiffers(const Lockstep &run) const {
+  return differ(badDigests, run.bad.digests);
+}
+
+bool Bisection::goodDiffers(const Lockstep &run) const {
   // The window in which a pass stops has no digest, but the good side was compared with the tape up to there.
   uint64_t reached = run.position();
   uint64_t now = run.goodAgainstTape() ? run.goodAgainstTape()->place.packet : reached;
-  good |= std::min(now, reached) != std::min(goodLeftTape.value_or(reached), reached);
+  return differ(goodDigests, run.good.digests) ||
+         std::min(now, reached) != std::min(goodLeftTape.value_or(reached), reached);
+}
+
+/// A second pass that does not come out like the first: an endpoint does not repeat itself.
+void Bisection::compareRuns(bool goodDiffers, bool badDiffers) {
   const BisectRun &first = report.runs.front(), &last = report.runs.back();
   bool elsewhere =
       first.diverged != last.diverged || first.packet != last.packet || first.offset != last.offset;
-  report.goodIntermittent |= good;
+  report.goodIntermittent |= goodDiffers;
   // If only the place differs and the good side did what it did before, it is the bad one.
-  report.badIntermittent |= bad || (elsewhere && !good);
+  report.badIntermittent |= badDiffers || (elsewhere && !goodDiffers);
 }
 
 } // namespace tapeback

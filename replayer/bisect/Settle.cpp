@@ -9,6 +9,7 @@ struct Idle {
   bool holds = false;
   RegisterCondition condition; ///< Of the last one looked at: the one that holds, if any does.
   uint64_t value = 0;
+  bool waited = false;
 };
 
 llvm::Expected<Idle> lookAtIdle(DeviceBinding &binding) {
@@ -32,6 +33,8 @@ llvm::Expected<Idle> waitForIdle(DeviceBinding &binding) {
   uint64_t step = shortest;
   for (uint64_t passed = 0;; passed += step, step = std::min(longest, 2 * step)) {
     llvm::Expected<Idle> idle = lookAtIdle(binding);
+    if (idle)
+      idle->waited = passed > 0;
     if (!idle || idle->holds || passed > patience || timer.elapsed() > hostTime)
       return idle;
     if (llvm::Error error = binding.target().advance(step))
@@ -54,6 +57,7 @@ llvm::Expected<Settled> settle(Lockstep &run) {
     llvm::Expected<Idle> right = waitForIdle(bad);
     if (!right)
       return right.takeError();
+    settled.waited |= left->waited || right->waited;
     settled.comparable &= left->holds && right->holds;
     if (left->holds == right->holds)
       continue;

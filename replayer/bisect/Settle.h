@@ -10,6 +10,7 @@ namespace tapeback {
 /// What became of two sides that were given time.
 struct Settled {
   bool comparable = false; ///< Every device with queues is idle by its description, on both sides.
+  bool waited = false;     ///< For that it had to be given time, which the recorded host did not.
   /// One side has done everything and the other has not: the register that says so. A difference in itself.
   struct Unequal {
     uint16_t device = 0;

@@ -76,6 +76,7 @@ private:
   llvm::Expected<std::optional<StateDifference>> compareWindows(const PlayerPair &run, uint16_t device,
                                                                 const History *history);
   llvm::Expected<std::optional<StateDifference>> compareRegisters(const PlayerPair &run, uint16_t device);
+  llvm::Expected<bool> registersAlike(const PlayerPair &run, uint16_t device);
   llvm::Expected<std::optional<StateDifference>> compareCounters(const PlayerPair &run, uint16_t device);
   llvm::Expected<std::optional<StateDifference>> compareMemory(const PlayerPair &run, uint16_t device);
   llvm::Expected<bool> readBoth(const PlayerPair &run, uint16_t device, const InternalWindow &window,

@@ -14,4 +14,8 @@ struct RateInterval {
 /// usual one it says something at 0 of n and n of n, too. No runs: rate 0 in [0, 1].
 RateInterval wilsonInterval(uint64_t hits, uint64_t runs);
 
+/// Fisher's exact test, two-sided: how probable it is that two counts of one rate differ as much as these or
+/// more. At 1 % or less they are called different. 1 where one of them has no runs.
+double ratesDiffer(uint64_t hits, uint64_t runs, uint64_t otherHits, uint64_t otherRuns);
+
 } // namespace tapeback

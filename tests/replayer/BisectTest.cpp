@@ -1,83 +1,18 @@
 // Bisect against planted faults: the tests know from the workload where the fault acts, not from the tool.
 #include "replayer/bisect/Bisect.h"
-#include "tests/replayer/ReplayHarness.h"
+#include "tests/replayer/BisectHarness.h"
+#include <cmath>
 
 using namespace tapeback;
 using namespace tapeback::test;
 
 namespace {
 
-struct Bisected {
-  std::unique_ptr<TapeSource> source;
-  std::optional<BisectReport> report;
-  std::optional<Failure> failure;
-  const BisectReport *operator->() const { return &*report; }
-};
-
-EndpointFactory endpoint(const ToyOptions &options, std::shared_ptr<unsigned> made = nullptr) {
-  return [options, made]() -> llvm::Expected<TargetSet> {
-    ToyOptions present = options;
-    if (made && options.faults.activeOnlyOnOddRuns && (*made)++ % 2 == 0)
-      present.faults = {};
-    TargetSet set;
-    set.owned.push_back(std::make_unique<ScriptedTarget>(present));
-    set.targets.push_back(set.owned.back().get());
-    return set;
-  };
-}
-
-BisectOptions quickBisect(bool deep) {
-  BisectOptions options;
-  options.player = quickOptions().player;
-  options.probe.waits = options.player.waits;
-  options.deep = deep;
-  return options;
-}
-
-Bisected bisect(const MemoryTape &tape, const Endpoints &endpoints, const BisectOptions &options) {
-  Bisected result;
-  result.source = llvm::cantFail(TapeSource::create(tape.copy()));
-  llvm::Expected<BisectReport> report = bisectTape(*result.source, endpoints, options);
-  if (report)
-    result.report = std::move(*report);
-  else
-    result.failure = toFailure(report.takeError());
-  return result;
-}
-
-Bisected bisect(const MemoryTape &tape, const ToyOptions &good, const ToyOptions &bad, bool deep) {
-  return bisect(tape, {endpoint(good), endpoint(bad)}, quickBisect(deep));
-}
-
-std::string summary(const Bisected &bisected) {
-  if (bisected.failure)
-    return "failure " + bisected.failure->code + ": " + bisected.failure->message;
-  std::string text = std::string(verdictName(bisected->verdict)) + " " + bisected->method;
-  if (bisected->first)
-    text += "; " + divergenceText(*bisected->first, "good", "bad");
-  if (bisected->observed)
-    text += "; observed " + divergenceText(*bisected->observed, "good", "bad");
-  for (const std::string &note : bisected->notes)
-    text += "; note: " + note;
-  return text;
-}
-
 uint64_t windowOf(const MemoryTape &tape, uint64_t packet) {
   for (size_t i = 0; i < tape.windows.size(); ++i)
     if (packet < tape.windows[i].firstPacket + tape.windows[i].packetCount)
       return i;
   return ~uint64_t(0);
-}
-
-/// A transfer of the workload in the wanted direction, or none.
-std::optional<size_t> pickDma(const ToyWorkload &work, std::mt19937_64 &random, bool toDevice) {
-  std::vector<size_t> candidates;
-  for (size_t i = 0; i < work.dmas.size(); ++i)
-    if (work.dmaToDevice[i] == toDevice)
-      candidates.push_back(i);
-  if (candidates.empty())
-    return std::nullopt;
-  return candidates[random() % candidates.size()];
 }
 
 } // namespace
@@ -345,7 +280,9 @@ TEST_CASE("A good endpoint that is not what was recorded is said to be so") {
   CHECK(behind->goodAgainstTape->place.packet == work.dmas[last].completion);
 }
 
-TEST_CASE("An endpoint that does not repeat itself is called intermittent, and no state is searched") {
+TEST_CASE(
+    "An endpoint that does not repeat itself is called intermittent; if it is the good one, no state is "
+    "searched") {
   ToyWorkload work = makeWorkload(31, 30);
   std::mt19937_64 random(5);
   ToyOptions bad;
@@ -359,19 +296,24 @@ TEST_CASE("An endpoint that does not repeat itself is called intermittent, and n
         std::swap(endpoints.good, endpoints.bad);
       BisectOptions options = quickBisect(deep);
       options.runs = 4;
+      options.rateRuns = 10;
       Bisected bisected = bisect(*work.tape, endpoints, options);
       INFO(deep, isGood, " ", summary(bisected));
       REQUIRE(bisected.report);
       CHECK((bisected->goodIntermittent || bisected->badIntermittent));
       CHECK(bisected->goodIntermittent == isGood);
-      REQUIRE(bisected->runs.size() == 4);
+      REQUIRE(bisected->runs.size() == 10);
       unsigned diverged = 0;
       for (const BisectRun &run : bisected->runs)
         diverged += run.diverged;
-      CHECK(diverged == 2);
+      CHECK(diverged == 5);
+      REQUIRE(bisected->rate);
+      CHECK(bisected->rate->hits == 5);
       CHECK(bisected->verdict == Verdict::Divergence);
+      REQUIRE(bisected->first);
       CHECK(bisected->first->place.packet == work.dmas[*bad.faults.corruptDma].completion);
-      if (deep)
+      CHECK(bisected->search.has_value() == (deep && !isGood));
+      if (deep && isGood)
         CHECK(!bisected->notes.empty());
     }
 }
@@ -460,4 +402,248 @@ TEST_CASE("The verification keeps to its budget and says what it left out") {
   REQUIRE(bisected.report);
   CHECK(bisected->probes <= 7);
   CHECK(bisected->coverage.windowsNotProbed.count("more windows than --max-probes"));
+}
+
+//===- Snapshots, plan, budget
+//-----------------------------------------------------------------------------------===//
+
+namespace {
+
+/// How a toy's snapshots are not what they should be.
+enum class Snapshots { Work, None, Lie, Fail, FailLater, Few };
+
+/// A toy that can be put back, or says so. Counts what it was asked to do in all its lives.
+class KeepingToy : public ScriptedTarget {
+public:
+  KeepingToy(ToyOptions options, Snapshots kind) : ScriptedTarget(std::move(options)), kind(kind) {}
+
+  TargetCapabilities capabilities() const override {
+    TargetCapabilities can = ScriptedTarget::capabilities();
+    can.snapshots = kind != Snapshots::None;
+    can.maxSnapshots = kind == Snapshots::Few ? 2 : 64;
+    return can;
+  }
+  llvm::Expected<uint64_t> snapshot() override {
+    if (kept.size() == 64)
+      return failUsage("snapshot-limit", "no room");
+    kept.emplace(++last, *this);
+    return last;
+  }
+  llvm::Error restore(uint64_t which) override {
+    ++restores;
+    if (kind == Snapshots::Fail || (kind == Snapshots::FailLater && restores > 20))
+      return failTarget("wedged", "it does not go back", "scripted:");
+    if (kind == Snapshots::Lie)
+      return llvm::Error::success();
+    static_cast<ScriptedTarget &>(*this) = kept.at(which);
+    return llvm::Error::success();
+  }
+  llvm::Error releaseSnapshot(uint64_t which) override {
+    kept.erase(which);
+    return llvm::Error::success();
+  }
+
+private:
+  Snapshots kind;
+  unsigned restores = 0;
+  uint64_t last = 0;
+  std::map<uint64_t, ScriptedTarget> kept;
+};
+
+EndpointFactory keeping(const ToyOptions &options, Snapshots kind, std::shared_ptr<unsigned> made = nullptr) {
+  return [=]() -> llvm::Expected<TargetSet> {
+    if (made)
+      ++*made;
+    return toyTargets(std::make_unique<KeepingToy>(options, kind));
+  };
+}
+
+const char *nameOf(const BisectReport &report) {
+  return bisectMethodName(report.plan.method);
+}
+
+} // namespace
+
+TEST_CASE("Snapshots: what is named is what is named without them, and costs one pass") {
+  std::mt19937_64 random(21);
+  unsigned trials = 0, healed = 0, blind = 0;
+  for (uint64_t seed = 0; trials < 60; ++seed) {
+    ToyWorkload work = makeWorkload(seed + 400, 20 + random() % 40);
+    std::optional<size_t> dma = pickDma(work, random, true);
+    if (!dma)
+      continue;
+    ++trials;
+    ToyOptions good, bad;
+    good.capabilities.peek = bad.capabilities.peek = trials % 2;
+    // Looking would move the fault, if it were not undone.
+    good.faults.countProbes = bad.faults.countProbes = trials % 4 == 0;
+    bad.faults.corruptDma = *dma;
+    auto [start, length] = work.dmaShape[*dma];
+    bad.faults.corruptOffset = random() % length;
+    // What heals at a transfer would heal at the probe's.
+    if (random() % 3 == 0 && !bad.faults.countProbes && *dma + 1 < work.dmas.size())
+      bad.faults.healAtDma = *dma + 1 + random() % (work.dmas.size() - *dma - 1);
+    if (random() % 4 == 0 && !work.acknowledges.empty()) {
+      bad.faults.corruptDma.reset();
+      bad.faults.stickyIrqFrom = random() % work.acknowledges.size();
+    }
+    auto made = std::make_shared<unsigned>(0);
+    Bisected kept = bisect(*work.tape, {keeping(good, Snapshots::Work), keeping(bad, Snapshots::Work, made)},
+                           quickBisect(true));
+    ToyOptions seen = good, wrong = bad;
+    seen.capabilities.peek = wrong.capabilities.peek = true;
+    seen.faults.countProbes = wrong.faults.countProbes = false;
+    Bisected plain = bisect(*work.tape, seen, wrong, true);
+    INFO(seed, " ", summary(kept), " | ", summary(plain));
+    REQUIRE(kept.report);
+    CHECK(std::string(nameOf(*kept.report)) == "deep-snapshot");
+    REQUIRE(kept->first.has_value());
+    REQUIRE(plain->first.has_value());
+    CHECK(divergenceText(*kept->first, "good", "bad") == divergenceText(*plain->first, "good", "bad"));
+    CHECK(kept->observed.has_value() == plain->observed.has_value());
+    if (kept->observed && plain->observed)
+      CHECK(kept->observed->place.packet == plain->observed->place.packet);
+    CHECK(kept->visibleAt == plain->visibleAt);
+    CHECK(kept->healed == plain->healed);
+    CHECK(!kept->badIntermittent);
+    CHECK(*made == 2); // The baseline's, and one that plays the tape.
+    healed += kept->healed;
+    blind += !kept->observed;
+  }
+  CHECK(healed > 3);
+  CHECK(blind > 3);
+}
+
+TEST_CASE("Snapshots: over 1,000 windows a deep bisect costs at most one and a half replays") {
+  ToyWorkload work = makeWorkload(5, 1100);
+  REQUIRE(work.tape->windows.size() >= 1000);
+  for (double part : {0.1, 0.5, 0.95}) {
+    ToyOptions bad;
+    size_t dma = size_t(double(work.dmas.size()) * part);
+    while (!work.dmaToDevice[dma])
+      ++dma;
+    bad.faults.corruptDma = dma;
+    Bisected bisected =
+        bisect(*work.tape, {keeping({}, Snapshots::Work), keeping(bad, Snapshots::Work)}, quickBisect(true));
+    INFO(summary(bisected), "; ", bisected->packetsToBad, " of ", work.tape->packets.size());
+    CHECK(bisected->first->place.packet == work.dmas[dma].doorbell);
+    CHECK(bisected->packetsToBad * 2 <= work.tape->packets.size() * 3);
+    CHECK(bisected->packetsToBad <= bisected->plan.ways[0].packets * 3 / 2);
+  }
+}
+
+TEST_CASE("Snapshots: such as do not work are said to, and not used") {
+  ToyWorkload work = makeWorkload(33, 40);
+  std::mt19937_64 random(5);
+  size_t dma = *pickDma(work, random, true);
+  ToyOptions bad;
+  bad.faults.corruptDma = dma;
+  const std::pair<Snapshots, const char *> kinds[] = {{Snapshots::None, "the bad target has no snapshots"},
+                                                      {Snapshots::Lie, "the bad target is not as it was"},
+                                                      {Snapshots::Fail, "could not be put back"},
+                                                      {Snapshots::FailLater, "could not be put back"},
+                                                      {Snapshots::Few, "keeps only 2 snapshots"}};
+  for (const auto &[kind, said] : kinds)
+    for (bool peek : {false, true}) {
+      ToyOptions good, wrong = bad;
+      good.capabilities.peek = wrong.capabilities.peek = peek;
+      Bisected bisected =
+          bisect(*work.tape, {keeping(good, Snapshots::Work), keeping(wrong, kind)}, quickBisect(true));
+      INFO(said, " ", peek, " ", summary(bisected));
+      REQUIRE(bisected.report);
+      CHECK(std::string(nameOf(*bisected.report)) == (peek ? "deep-lockstep" : "deep-search"));
+      CHECK(bisected->first->place.packet == work.dmas[dma].doorbell);
+      bool isSaid = false;
+      for (const BisectPlan::Way &way : bisected->plan.ways)
+        isSaid |= way.method == BisectPlan::Method::Snapshot && way.whyNot.find(said) != std::string::npos;
+      CHECK(isSaid);
+    }
+  BisectOptions options = quickBisect(true);
+  options.snapshots = false;
+  Bisected without =
+      bisect(*work.tape, {keeping({}, Snapshots::Work), keeping(bad, Snapshots::Work)}, options);
+  CHECK(std::string(without->method) == "deep-lockstep");
+}
+
+TEST_CASE("Snapshots: what does not come again from one is intermittent, and searched by runs of its own") {
+  ToyWorkload work = makeWorkload(31, 30);
+  std::mt19937_64 random(5);
+  ToyOptions bad;
+  bad.faults.corruptDma = *pickDma(work, random, true);
+  // The fault is in the first run that is looked at, and in no other.
+  auto made = std::make_shared<unsigned>(0);
+  EndpointFactory once = [=]() -> llvm::Expected<TargetSet> {
+    return toyTargets(std::make_unique<KeepingToy>((*made)++ == 1 ? bad : ToyOptions(), Snapshots::Work));
+  };
+  BisectOptions options = quickBisect(true);
+  options.runs = 2;
+  options.rateRuns = 8;
+  options.noisy.maxBlind = 10;
+  Bisected bisected = bisect(*work.tape, {keeping({}, Snapshots::Work), once}, options);
+  INFO(summary(bisected));
+  REQUIRE(bisected.report);
+  if (bisected->observed) {
+    CHECK(bisected->badIntermittent);
+    REQUIRE(bisected->search);
+    CHECK(bisected->search->state == NoisySearch::State::NothingSeen);
+  }
+}
+
+TEST_CASE("Plan: the cheapest way that the targets allow, told before anything else is done") {
+  ToyWorkload work = makeWorkload(33, 40);
+  std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(work.tape->copy()));
+  auto plan = [&](bool deep, bool peek, Snapshots kind) {
+    ToyOptions toy;
+    toy.capabilities.peek = peek;
+    return llvm::cantFail(planBisect(*source, {keeping(toy, kind), keeping(toy, kind)}, quickBisect(deep)));
+  };
+  using Method = BisectPlan::Method;
+  CHECK(plan(false, true, Snapshots::Work).method == Method::Observed);
+  CHECK(plan(true, true, Snapshots::Work).method == Method::Snapshot);
+  CHECK(plan(true, false, Snapshots::Work).method == Method::Snapshot);
+  CHECK(plan(true, true, Snapshots::None).method == Method::Lockstep);
+  CHECK(plan(true, false, Snapshots::None).method == Method::Search);
+  BisectPlan search = plan(true, false, Snapshots::Lie);
+  CHECK(search.method == Method::Search);
+  CHECK(search.ways.size() == 4);
+  CHECK(search.packets == work.tape->packets.size());
+  for (size_t i = 1; i < search.ways.size(); ++i)
+    CHECK(search.ways[i - 1].packets <= search.ways[i].packets);
+}
+
+TEST_CASE("Budget: a difference that lasts takes ceil(log2 N) + 2 probes; one that heals, the verification") {
+  std::mt19937_64 random(8);
+  for (unsigned operations : {20u, 60u, 150u}) {
+    ToyWorkload work = makeWorkload(operations, operations);
+    ToyOptions good, bad;
+    good.capabilities.peek = bad.capabilities.peek = false;
+    bad.faults.stickyIrqFrom = random() % work.acknowledges.size();
+    Bisected bisected = bisect(*work.tape, good, bad, true);
+    INFO(summary(bisected));
+    double places = double(bisected->plan.places);
+    CHECK(bisected->searchProbes <= uint64_t(std::ceil(std::log2(places))) + 2);
+    CHECK(bisected->verifyProbes <= bisected->plan.places);
+    CHECK(bisected->probes >= bisected->searchProbes + bisected->verifyProbes + bisected->insideProbes);
+  }
+}
+
+TEST_CASE("One probe alone repeats a step of the search") {
+  ToyWorkload work = makeWorkload(55, 40);
+  std::mt19937_64 random(5);
+  size_t dma = *pickDma(work, random, true);
+  ToyOptions good, bad;
+  good.capabilities.peek = bad.capabilities.peek = false;
+  bad.faults.corruptDma = dma;
+  Bisected whole = bisect(*work.tape, good, bad, true);
+  REQUIRE(whole->steps.size() > 3);
+  for (const BisectStep &step : whole->steps) {
+    BisectOptions options = quickBisect(true);
+    options.at = step.packet;
+    Bisected again = bisect(*work.tape, {endpoint(good), endpoint(bad)}, options);
+    INFO(step.packet, " ", summary(again));
+    CHECK(std::string(again->method) == "probe");
+    CHECK(again->stateAt.has_value() == (step.differed > 0));
+    CHECK((again->verdict == Verdict::Divergence) == (step.differed > 0));
+    CHECK(exitCodeFor(*again.report) == (step.differed > 0));
+  }
 }

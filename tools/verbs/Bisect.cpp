@@ -1,209 +1,87 @@
 // tapeback bisect: names the first window, packet and byte in which two targets differ.
 #include "replayer/bisect/Bisect.h"
 #include "format/Text.h"
+#include "replayer/bisect/ProbeLog.h"
 #include "tools/CommandLine.h"
 #include "tools/OutputFile.h"
 #include "tools/Progress.h"
+#include "tools/Range.h"
 #include "tools/Verb.h"
-#include "tools/verbs/DivergenceReport.h"
+#include "tools/verbs/BisectReport.h"
+#include "tools/verbs/ReplaySession.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace llvm;
 
 namespace tapeback {
 namespace {
 
-json::Value orNull(const std::string &text) {
-  return text.empty() ? json::Value(nullptr) : json::Value(json::fixUTF8(text));
-}
+struct BisectArguments {
+  std::string tape, state, at;
+  std::vector<std::string> good, bad, descriptions, allow;
+  unsigned maxWait = 60;
+  bool plan = false;
+};
 
-void writeWriter(json::OStream &os, const WriterRecord &writer) {
-  writePlace(os, placeOf(writer.place));
-  os.attribute("kind", json::fixUTF8(writer.kind));
-  os.attribute("space", json::fixUTF8(writer.space));
-  os.attribute("address", hex(writer.address));
-  os.attribute("register", orNull(writer.reg));
-  os.attribute("value", hex(writer.value));
-  os.attribute("wrote", json::fixUTF8(writer.wrote));
-  os.attribute("descriptor", writer.descriptor ? json::Value(*writer.descriptor) : json::Value(nullptr));
-  os.attribute("direction", !writer.descriptor ? json::Value(nullptr)
-                                               : json::Value(writer.toDevice ? "to-device" : "from-device"));
-}
-
-void writeCoverage(json::OStream &os, const BisectCoverage &coverage) {
-  os.attributeObject("coverage", [&] {
-    os.attribute("windows", coverage.windows);
-    os.attribute("windows_observed", coverage.windowsObserved);
-    os.attribute("windows_probed", coverage.windowsProbed);
-    os.attributeObject("windows_not_probed", [&] {
-      for (const auto &[reason, count] : coverage.windowsNotProbed)
-        os.attribute(reason, count);
-    });
-    os.attribute("packets_not_compared", coverage.packetsNotCompared);
-    os.attribute("doorbells_not_settled", coverage.doorbellsNotSettled);
-    auto names = [&](StringRef key, const std::set<std::string> &set) {
-      os.attributeArray(key, [&] {
-        for (const std::string &name : set)
-          os.value(json::fixUTF8(name));
-      });
-    };
-    names("internal_windows", coverage.probes.windows);
-    names("registers", coverage.probes.registers);
-    names("counters", coverage.probes.counters);
-    os.attribute("memory", coverage.probes.memory);
-    os.attributeObject("not_visible", [&] {
-      for (const auto &[name, reason] : coverage.probes.notVisible)
-        os.attribute(json::fixUTF8(name), json::fixUTF8(reason));
-    });
-  });
-}
-
-void writeJson(Report &report, const BisectReport &result, TapeSource &source, StringRef tape) {
-  json::OStream &os = report.object();
-  auto number = [](const std::optional<uint64_t> &value) {
-    return value ? json::Value(*value) : json::Value(nullptr);
-  };
-  os.attribute("verdict", verdictName(result.verdict));
-  os.attribute("reproduced", nullptr);
-  writeSignature(os, "signature", source.reader().outcome().signature);
-  os.attribute("tape", json::fixUTF8(tape));
-  os.attribute("root", toHex(source.reader().summary().root));
-  os.attribute("method", result.method);
-  writeDivergence(os, "first_divergence", result.first, "good", "bad");
-  writeDivergence(os, "first_observed", result.observed, "good", "bad");
-  os.attribute("probes", result.probes);
-  os.attribute("same_at", number(result.sameAt));
-  os.attribute("visible_at", number(result.visibleAt));
-  os.attribute("healed", result.healed);
-  if (result.writers.empty())
-    os.attribute("last_writer", nullptr);
-  else
-    os.attributeObject("last_writer", [&] { writeWriter(os, result.writers.front()); });
-  os.attributeArray("writers", [&] {
-    for (const WriterRecord &writer : result.writers)
-      os.object([&] { writeWriter(os, writer); });
-  });
-  os.attributeArray("before", [&] {
-    for (const PacketLine &line : result.before)
-      os.object([&] {
-        os.attribute("packet", line.packet);
-        os.attribute("text", json::fixUTF8(line.text));
-      });
-  });
-  writeCoverage(os, result.coverage);
-  if (!result.wave)
-    os.attribute("wave", nullptr);
-  else
-    os.attributeObject("wave", [&] {
-      const WaveReport &wave = *result.wave;
-      os.attribute("file", wave.written ? json::Value(json::fixUTF8(wave.file)) : json::Value(nullptr));
-      os.attribute("endpoint", wave.written ? json::Value(wave.side) : json::Value(nullptr));
-      os.attribute("window", wave.window);
-      os.attribute("reason", orNull(wave.reason));
-    });
-  os.attributeArray("runs", [&] {
-    for (const BisectRun &run : result.runs)
-      os.object([&] {
-        os.attribute("diverged", run.diverged);
-        os.attribute("window", run.diverged ? json::Value(run.window) : json::Value(nullptr));
-        os.attribute("packet", run.diverged ? json::Value(run.packet) : json::Value(nullptr));
-      });
-  });
-  os.attributeObject("intermittent", [&] {
-    os.attribute("good", result.goodIntermittent);
-    os.attribute("bad", result.badIntermittent);
-  });
-  os.attribute("good_matches_tape", !result.goodAgainstTape);
-  writeDivergence(os, "good_against_tape", result.goodAgainstTape, "recorded", "good");
-  os.attributeArray("notes", [&] {
-    for (const std::string &note : result.notes)
-      os.value(json::fixUTF8(note));
-  });
-}
-
-void printDivergence(raw_ostream &os, const BisectReport &result) {
-  const Divergence &first = *result.first;
-  os << "good and bad part in window " << first.place.window << "\n";
-  os << "  " << divergenceText(first, "good", "bad") << "\n";
-  if (first.place.marker)
-    os << "  after marker \"" << *first.place.marker << "\" (occurrence " << first.place.markerOccurrence
-       << "), command " << first.place.command.value_or(0) << "\n";
-  if (result.visibleAt && *result.visibleAt != first.place.packet)
-    os << "  the states differed from packet " << *result.visibleAt << " on"
-       << (result.sameAt ? ", and were the same after packet " + std::to_string(*result.sameAt) : "") << "\n";
-  if (result.observed && result.observed->place.packet != first.place.packet)
-    os << "  the host saw it first at " << divergenceText(*result.observed, "good", "bad") << "\n";
-  else if (!result.observed)
-    os << "  the host never saw it\n";
-  if (result.healed)
-    os << "  it healed: the states agreed again later\n";
-  for (const WriterRecord &writer : result.writers) {
-    os << "  " << (&writer == &result.writers.front() ? "last written" : "which it had from what was written")
-       << " by packet " << writer.place.packet << " in window " << writer.place.window << " (" << writer.kind;
-    if (!writer.reg.empty())
-      os << " " << writer.reg;
-    os << "): " << writer.wrote << "\n";
-  }
-  os << "packets before:\n";
-  for (const PacketLine &line : result.before)
-    os << (line.packet == first.place.packet ? " > " : "   ") << line.packet << "  " << line.text << "\n";
-}
-
-void printText(const BisectReport &result, StringRef tape) {
-  raw_ostream &os = outs();
-  os << tape << ": " << verdictName(result.verdict) << " (" << result.method << ", " << result.probes
-     << " probes)\n";
-  if (result.first)
-    printDivergence(os, result);
-  else if (result.verdict == Verdict::Incomplete)
-    os << result.coverage.packetsNotCompared << " packets could not be compared: a target does not answer\n";
-  else
-    os << "good and bad do not differ\n";
-  if (result.goodAgainstTape)
-    os << "the good endpoint is not what was recorded: "
-       << divergenceText(*result.goodAgainstTape, "recorded", "good") << "\n";
-  for (auto [name, flag] :
-       {std::pair("good", result.goodIntermittent), std::pair("bad", result.badIntermittent)})
-    if (flag) {
-      size_t diverged = llvm::count_if(result.runs, [](const BisectRun &run) { return run.diverged; });
-      os << "the " << name << " endpoint is intermittent: " << diverged << " of " << result.runs.size()
-         << " runs differed, not all of them alike\n";
-    }
-  if (result.wave && result.wave->written)
-    os << "waveform of window " << result.wave->window << " on the " << result.wave->side
-       << " endpoint: " << result.wave->file << "\n";
-  else if (result.wave)
-    os << "no waveform: " << result.wave->reason << "\n";
-  const BisectCoverage &coverage = result.coverage;
-  os << "coverage: " << coverage.windowsObserved << " of " << coverage.windows << " windows observed";
-  if (coverage.windowsProbed)
-    os << ", " << coverage.windowsProbed << " probed; " << coverage.probes.registers.size() << " registers, "
-       << coverage.probes.counters.size() << " counters, " << coverage.probes.windows.size()
-       << " internal windows" << (coverage.probes.memory ? ", memory" : "");
-  os << "\n";
-  for (const auto &[reason, count] : coverage.windowsNotProbed)
-    os << "  " << count << " windows not probed: " << reason << "\n";
-  if (coverage.doorbellsNotSettled)
-    os << "  " << coverage.doorbellsNotSettled
-       << " doorbells not probed: the devices did not become idle behind them\n";
-  for (const auto &[name, reason] : coverage.probes.notVisible)
-    os << "  " << name << " not compared: " << reason << "\n";
-  for (const std::string &note : result.notes)
-    os << "note: " << note << "\n";
-}
-
-Error checkArguments(StringRef probe, unsigned runs) {
+Error checkArguments(StringRef probe, unsigned runs, unsigned rateRuns, double confidence,
+                     uint64_t maxReplays) {
   if (probe != "observed" && probe != "deep")
     return failUsage("bad-option", ("'" + probe + "' is no kind of probe").str(), "--probe",
                      "one of: observed, deep");
-  if (!runs || runs > 1000)
-    return failUsage("bad-option", std::to_string(runs) + " runs", "--runs", "1 to 1000");
+  for (auto [name, value] : {std::pair("--runs", runs), std::pair("--rate-runs", rateRuns)})
+    if (!value || value > 100'000)
+      return failUsage("bad-option", std::to_string(value) + " runs", name, "1 to 100000");
+  if (!(confidence >= 0.5 && confidence <= 0.9999))
+    return failUsage("bad-option", "not a probability that a search could reach", "--confidence",
+                     "0.5 to 0.9999");
+  if (!maxReplays || maxReplays > 1'000'000)
+    return failUsage("bad-option", std::to_string(maxReplays) + " replays", "--max-replays", "1 to 1000000");
   return Error::success();
 }
 
-struct BisectArguments {
-  std::string tape;
-  std::vector<std::string> good, bad, descriptions;
-};
+/// For a shell.
+std::string quoted(StringRef word) {
+  if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                              "_-./:=,@%+") == StringRef::npos)
+    return word.str();
+  std::string text = "'";
+  for (char c : word)
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+/// What makes one probe of these targets.
+std::string probeCommand(const BisectArguments &arguments) {
+  std::string command = "tapeback bisect " + quoted(arguments.tape);
+  auto add = [&](const char *option, const std::vector<std::string> &values) {
+    for (const std::string &value : values)
+      command += std::string(" ") + option + " " + quoted(value);
+  };
+  add("--good", arguments.good);
+  add("--bad", arguments.bad);
+  add("--description", arguments.descriptions);
+  add("--allow-register", arguments.allow);
+  if (arguments.maxWait != 60)
+    command += " --max-wait " + std::to_string(arguments.maxWait);
+  return command;
+}
+
+/// What the results in a state file depend on.
+std::string aboutOf(const BisectArguments &arguments, ArrayRef<std::string> texts,
+                    const BisectOptions &options, TapeSource &source) {
+  std::string about = toHex(source.reader().summary().root);
+  auto add = [&](StringRef text) { about += " " + std::to_string(text.size()) + ":" + text.str(); };
+  for (const std::vector<std::string> *list : {&arguments.good, &arguments.bad, &arguments.allow}) {
+    add(std::to_string(list->size()));
+    for (const std::string &text : *list)
+      add(text);
+  }
+  for (const std::string &text : texts)
+    add(std::to_string(xxh3_64bits(text)));
+  add(options.deep ? "deep" : "observed");
+  add(std::to_string(arguments.maxWait) + (options.fromReset ? " from-reset" : ""));
+  return about;
+}
 
 int bisect(Report &report, const BisectArguments &arguments, BisectOptions &options) {
   std::vector<std::string> texts;
@@ -222,6 +100,21 @@ int bisect(Report &report, const BisectArguments &arguments, BisectOptions &opti
   Expected<std::vector<std::string>> bad = resolveTargets(**source, arguments.bad, "--bad");
   if (!bad)
     return report.fail(bad.takeError());
+  std::unique_ptr<ProbeLog> log;
+  if (!arguments.state.empty()) {
+    Expected<std::unique_ptr<ProbeLog>> opened =
+        ProbeLog::open(arguments.state, aboutOf(arguments, texts, options, **source));
+    if (!opened)
+      return report.fail(opened.takeError());
+    log = std::move(*opened);
+    options.log = log.get();
+  }
+  if (!arguments.at.empty()) {
+    Expected<TapeRange> place = resolveRange(arguments.at, (*source)->reader());
+    if (!place)
+      return report.fail(place.takeError());
+    options.at = place->firstPacket + place->packetCount;
+  }
   std::optional<Progress> progress;
   std::string stage;
   options.progress = [&](const char *what, uint64_t done, uint64_t total) {
@@ -232,16 +125,35 @@ int bisect(Report &report, const BisectArguments &arguments, BisectOptions &opti
     }
     progress->update(done);
   };
-  Endpoints endpoints{[&] { return openTargets(*good); }, [&] { return openTargets(*bad); }};
+  // "{run}" in a URI is the number of that run: a simulator throws other dice with another seed.
+  unsigned goodRuns = 0, badRuns = 0;
+  auto open = [](const std::vector<std::string> &uris, unsigned &runs) {
+    std::vector<std::string> present;
+    for (const std::string &uri : uris)
+      present.push_back(targetOfRun(uri, runs));
+    ++runs;
+    return openTargets(present);
+  };
+  Endpoints endpoints{[&] { return open(*good, goodRuns); }, [&] { return open(*bad, badRuns); }};
+  for (const std::vector<std::string> *uris : {&*good, &*bad})
+    options.snapshots &= llvm::none_of(*uris, [](StringRef uri) { return uri.contains("{run}"); });
+  if (arguments.plan) {
+    Expected<BisectPlan> plan = planBisect(**source, endpoints, options);
+    if (!plan)
+      return report.fail(plan.takeError());
+    reportPlan(report, *plan, **source, arguments.tape);
+    return report.finish(0);
+  }
   Expected<BisectReport> result = bisectTape(**source, endpoints, options);
   progress.reset();
   if (!result)
     return report.fail(result.takeError());
   int exit = exitCodeFor(*result);
+  BisectWords words{arguments.tape, probeCommand(arguments), options.at};
   if (report.json())
-    writeJson(report, *result, **source, arguments.tape);
+    writeBisect(report, *result, **source, words);
   else
-    printText(*result, arguments.tape);
+    printBisect(*result, words);
   if (exit == 4 && result->goodFailure)
     report.error(*result->goodFailure);
   return report.finish(exit);
@@ -263,8 +175,32 @@ int runBisect(ArrayRef<const char *> args) {
       "description", cl::desc("Use this description (file or name) instead of the tape's own"),
       cl::value_desc("FILE"));
   cl::opt<unsigned> runs(
-      "runs", cl::desc("Passes that must come out alike, or an endpoint is intermittent (default: 2)"),
+      "runs",
+      cl::desc("Passes that must come out alike, or an endpoint is intermittent (default: 2; 1 where what "
+               "parts parts again from a snapshot)"),
       cl::value_desc("N"), cl::init(2));
+  cl::opt<unsigned> rateRuns(
+      "rate-runs",
+      cl::desc("Passes in all if an endpoint is intermittent, to see how often it fails "
+               "and whether that drifts (default: 30)"),
+      cl::value_desc("N"), cl::init(30));
+  cl::opt<bool> intermittent(
+      "intermittent", cl::desc("Search as for a failure that comes and goes, though passes come out alike"));
+  cl::opt<double> confidence("confidence",
+                             cl::desc("Of such a search: how probable the window has to be (default: 0.95)"),
+                             cl::value_desc("P"), cl::init(0.95));
+  cl::opt<uint64_t> maxReplays("max-replays", cl::desc("Probes that such a search may make (default: 2000)"),
+                               cl::value_desc("N"), cl::init(2000));
+  cl::opt<bool> noSnapshots("no-snapshots", cl::desc("Do without the targets' snapshots"));
+  cl::opt<bool> plan("plan",
+                     cl::desc("Show how the states would be looked at and what that costs, and stop"));
+  cl::opt<std::string> at("at", cl::desc("One probe: compare the states behind the last packet of a place"),
+                          cl::value_desc("PLACE"));
+  cl::opt<std::string> state(
+      "state",
+      cl::desc("Keep the results of passes and probes in this file; what it has is not "
+               "made again"),
+      cl::value_desc("FILE"));
   cl::opt<uint64_t> maxProbes("max-probes",
                               cl::desc("State comparisons that the verification may make (default: 4096)"),
                               cl::value_desc("N"), cl::init(4096));
@@ -288,14 +224,21 @@ int runBisect(ArrayRef<const char *> args) {
        "observed names the first packet whose answer differs. deep looks at internal windows, registers and\n"
        "memory where the device is quiescent, and names the packet that made the states differ: for a "
        "transfer\n"
-       "or other activity the register write that started it. Targets that can be peeked are looked at in "
-       "one\n"
-       "pass; others by a search over prefixes and a verification, because divergences heal.\n",
+       "or other activity the register write that started it. Targets with snapshots, or such as can be "
+       "peeked,\n"
+       "are looked at in one pass; others by a search over prefixes and a verification, because divergences\n"
+       "heal. --plan says which, and why.\n"
+       "\n"
+       "If the bad target does not fail every time, the rate is measured, and deep searches on by repeated\n"
+       "replays until one window is as probable as --confidence asks for. --state FILE: an interrupted "
+       "bisect\n"
+       "goes on where it was.\n",
        "  tapeback bisect run.tape --good model:edu --bad 'model:edu?fault=dma-last-byte' --probe deep\n"
+       "  tapeback bisect run.tape --good model:edu --bad vfio:0000:01:00.0 --probe deep --state s.json\n"
        "  tapeback bisect run.tape --good qemu:edu --bad vfio:0000:01:00.0 --json\n"
        "  tapeback bisect run.tape --good model:minnow --bad rtl:minnow --probe deep --wave bad.fst\n",
        "  0  the two do not differ\n"
-       "  1  they do, and the place is named\n"
+       "  1  they do: the place is named, or where and how often they part\n"
        "  2  bad usage or a bad description\n"
        "  3  damaged or foreign tape\n"
        "  4  a target cannot be used, or the good one failed\n"
@@ -303,7 +246,7 @@ int runBisect(ArrayRef<const char *> args) {
   if (std::optional<int> exit = line.parse(args))
     return *exit;
   Report report("bisect", line.json());
-  if (Error error = checkArguments(probe, runs))
+  if (Error error = checkArguments(probe, runs, rateRuns, confidence, maxReplays))
     return report.fail(std::move(error));
   if (!wave.empty())
     if (Error error = checkOutputFile(wave, tape, /*force=*/true)) // Before the work, not after it.
@@ -313,9 +256,20 @@ int runBisect(ArrayRef<const char *> args) {
   arguments.good = good;
   arguments.bad = bad;
   arguments.descriptions = descriptions;
+  arguments.allow = allow;
+  arguments.state = state;
+  arguments.at = at;
+  arguments.plan = plan;
+  arguments.maxWait = maxWait;
   BisectOptions options;
-  options.deep = probe == "deep";
-  options.runs = runs;
+  options.deep = probe == "deep" || !at.empty();
+  if (runs.getNumOccurrences())
+    options.runs = runs;
+  options.rateRuns = rateRuns;
+  options.intermittent = intermittent;
+  options.noisy.confidence = confidence;
+  options.noisy.maxProbes = maxReplays;
+  options.snapshots = !noSnapshots;
   options.maxProbes = maxProbes;
   options.fromReset = fromReset;
   options.waveFile = wave;

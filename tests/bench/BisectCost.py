@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Measures what a deep bisect costs on Minnow, and how sure it is of a fault that comes and goes.
+
+    tests/bench/BisectCost.py [--bin DIR] [--operations N] [--repeat N] [--intermittent N]
+
+Cost: a tape of about 1,000 windows from minnow-errata, with an erratum that acts early, in the middle and late. Printed are
+the packets issued to the bad target and the time of the whole bisect, each divided by those of one replay to it (at most 1.5
+with snapshots), with and without snapshots. The operation that is named must be the one in which the erratum acts.
+
+Intermittent: fence-overtake with another seed in every run. Printed is what is stated, and whether the operation named is the
+one whose store is overtaken.
+
+One JSON object; exit code 1 if something is not as it should be. Not a part of CI.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def run(command, *codes):
+    start = time.monotonic()
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode not in codes:
+        sys.exit(f"{' '.join(command)}\nexit {done.returncode}, not one of {codes}\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout), time.monotonic() - start
+
+
+def best(repeat, command, *codes):
+    """The report, and the shortest of the times."""
+    results = [run(command, *codes) for _ in range(repeat)]
+    return results[0][0], min(seconds for _, seconds in results)
+
+
+def cost(options, scratch, tapeback, erratum, hit):
+    bad = f"rtl:minnow?errata={erratum}"
+    tape = str(scratch / f"{erratum}-{hit}.tape")
+    program = [str(options.bin / "tests" / "minnow-errata"), erratum, "--hit", str(hit), "--late", str(options.operations - hit)]
+    run([tapeback, "record", "--json", "--force", "--target", bad, "-o", tape, "--", *program], 0)
+    info, _ = run([tapeback, "info", tape, "--json"], 0)
+    _, replay = best(options.repeat, [tapeback, "replay", tape, "--target", bad, "--json"], 0, 1)
+    row = {"erratum": erratum, "hit": hit, "windows": info["windows"], "packets": info["packets"], "replay_seconds": replay}
+    for name, more in (("snapshots", []), ("without", ["--no-snapshots"])):
+        report, seconds = best(options.repeat, [tapeback, "bisect", tape, "--good", "model:minnow", "--bad", bad, "--probe", "deep",
+                                                "--json", *more], 1)
+        first = report["first_divergence"]
+        row[name] = {"method": report["method"], "packets_ratio": report["packets_to_bad"] / info["packets"], "time_ratio": seconds / replay,
+                     "seconds": seconds, "probes": report["probes"], "operation": first["occurrence"], "right": first["occurrence"] == hit}
+    return row
+
+
+def intermittent(options, scratch, tapeback, number):
+    """The store of one operation, overtaken by its fence in some runs."""
+    hit = 3 + 2 * number
+    tape = str(scratch / f"overtake-{number}.tape")
+    program = [str(options.bin / "tests" / "minnow-errata"), "fence-overtake", "--hit", str(hit), "--late", "10"]
+    run([tapeback, "record", "--json", "--force", "--target", "model:minnow", "-o", tape, "--", *program], 0)
+    report, seconds = run([tapeback, "bisect", tape, "--good", "model:minnow", "--bad",
+                           f"rtl:minnow?errata=fence-overtake&jitter=256&seed={{run}}{number}", "--probe", "deep", "--intermittent",
+                           "--json"], 0, 1)
+    first = report["first_divergence"]
+    return {"hit": hit, "seconds": seconds, "verdict": report["verdict"], "rate": report["rate"], "search": report["search"],
+            "distribution": report["distribution"][:5], "operation": first and first["occurrence"], "notes": report["notes"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--operations", type=int, default=320)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--errata", default="requant-wrap,dma-4k-last-beat")
+    parser.add_argument("--intermittent", type=int, default=2)
+    options = parser.parse_args()
+    tapeback = str(options.bin / "tapeback")
+    with tempfile.TemporaryDirectory(prefix="tb-bisect-") as folder:
+        scratch = pathlib.Path(folder)
+        rows = [cost(options, scratch, tapeback, erratum, max(1, int(options.operations * part)))
+                for erratum in options.errata.split(",") if erratum for part in (0.03, 0.5, 0.95)]
+        sometimes = [intermittent(options, scratch, tapeback, number) for number in range(options.intermittent)]
+    wrong = [row for row in rows if not row["snapshots"]["right"] or row["snapshots"]["packets_ratio"] > 1.5]
+    print(json.dumps({"cost": rows, "intermittent": sometimes, "not_as_it_should_be": len(wrong)}, indent=2))
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
