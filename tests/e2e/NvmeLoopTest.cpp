@@ -172,5 +172,6 @@ TEST_CASE("nvme: other data on the medium shows where it is first read") {
   const llvm::json::Object *first = output.getObject("first_divergence");
   REQUIRE(first);
   CHECK(first->getInteger("packet") == int64_t(place.packet));
+  CHECK(first->getInteger("window") == int64_t(cantFail((*reader)->windowOfPacket(place.packet))));
   CHECK(first->getInteger("offset") == int64_t(place.byte));
 }

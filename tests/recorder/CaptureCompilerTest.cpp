@@ -130,6 +130,91 @@ TEST_CASE("queues, layouts and roles of registers become a valid table, and no b
   }));
 }
 
+TEST_CASE("completions, created queues, pages and counters in contents become a valid table") {
+  constexpr const char *text = R"(
+tapeback-description: 1
+name: c
+spaces: [bar0]
+registers:
+  - {name: BASE, offset: 0, width: 8}
+  - {name: SIZE, offset: 8}
+  - {name: TAIL, offset: 12}
+  - {name: TAIL1, offset: 16}
+  - {name: HEAD, offset: 20}
+layouts:
+  - name: entry
+    size: 32
+    tag: id
+    opcode: {offset: 0, width: 1}
+    fields: [{name: id, offset: 2, width: 2}, {name: a, offset: 8, width: 8, address: true}, {name: b, offset: 16, width: 8, address: true}]
+    forms:
+      - {name: MAKE, opcode: 1, fields: [{name: n, offset: 4, width: 2}], creates: {kind: queue, number: n, base: a, size: n, size-plus: 1}}
+      - {name: GONE, opcode: 2, fields: [{name: n, offset: 4, width: 2}], deletes: {kind: queue, number: n}}
+      - {name: GET, opcode: 3, transfers: [{direction: from-device, host-address: a, plus: 64, pages: {second: b, size: 4096}, content: log}]}
+  - {name: log, size: 16, fields: [{name: reads, offset: 8, width: 8, policy: ignore}]}
+  - name: answer
+    size: 16
+    fields: [{name: queue, offset: 8, width: 2}, {name: id, offset: 12, width: 2}, {name: phase, offset: 14, width: 2, bits: 0}]
+    completes: {queue: queue, tag: id, phase: phase}
+queues:
+  - {name: q0, number: 0, base: BASE, size: SIZE, size-bits: "11:0", size-plus: 1, doorbell: TAIL, layout: entry}
+  - {name: q1, number: 1, doorbell: TAIL1, layout: entry}
+completion-queues: [{name: c0, number: 0, base: BASE, size: SIZE, size-bits: "27:16", doorbell: HEAD, layout: answer}]
+counters: [{name: READS, layout: log, field: reads}]
+)";
+  llvm::Expected<Description> description = parseDescription(text, "test");
+  REQUIRE(bool(description));
+  llvm::Expected<std::vector<uint8_t>> bytes = compileCaptureTable({{"a", "null:", &*description}});
+  REQUIRE(bool(bytes));
+  const capture::Table *table = tableOf(*bytes);
+  REQUIRE(capture::validTable(table, bytes->size()));
+  const auto *queues = capture::elements<capture::Queue>(table, table->queues);
+  CHECK(queues[0].place.sizeBits == 12);
+  CHECK(queues[0].place.sizePlus == 1);
+  CHECK(queues[1].place.base == capture::none);
+  CHECK(queues[1].place.number == 1);
+  REQUIRE(table->rings.count == 1);
+  const auto *ring = capture::elements<capture::Completions>(table, table->rings);
+  CHECK(ring->place.sizeLow == 16);
+  CHECK(ring->phase.bits == 1);
+  REQUIRE(table->contentCounters.count == 1);
+  CHECK(capture::elements<capture::ContentCounter>(table, table->contentCounters)->field.offset == 8);
+  const auto *get = capture::elements<capture::EntryTransfer>(table, table->entryTransfers);
+  CHECK(get->pageBytes == 4096);
+  CHECK(!get->rowBytes.present());
+  auto refuses = [&](auto change) {
+    std::vector<uint64_t> broken((bytes->size() + 7) / 8);
+    std::memcpy(broken.data(), bytes->data(), bytes->size());
+    auto *image = reinterpret_cast<uint8_t *>(broken.data());
+    auto *table = reinterpret_cast<capture::Table *>(image);
+    change(table, image);
+    return !capture::validTable(table, bytes->size());
+  };
+  using Table = capture::Table;
+  auto ringOf = [](Table *t, uint8_t *b) {
+    return reinterpret_cast<capture::Completions *>(b + t->rings.offset);
+  };
+  CHECK(!refuses([](Table *, uint8_t *) {}));
+  CHECK(refuses([&](Table *t, uint8_t *b) { ringOf(t, b)->bytes = 4097; }));
+  CHECK(refuses([&](Table *t, uint8_t *b) { ringOf(t, b)->bytes = 8; })); // Its fields do not fit any more.
+  CHECK(refuses([&](Table *t, uint8_t *b) { ringOf(t, b)->phase.width = 0; }));
+  CHECK(refuses([&](Table *t, uint8_t *b) { ringOf(t, b)->place.sizeBits = 65; }));
+  CHECK(refuses([&](Table *t, uint8_t *b) { ringOf(t, b)->place.size = capture::none; }));
+  CHECK(refuses([&](Table *t, uint8_t *b) { ringOf(t, b)->doorbell = t->registers.count; }));
+  CHECK(refuses([](Table *t, uint8_t *b) {
+    reinterpret_cast<capture::EntryTransfer *>(b + t->entryTransfers.offset)->pageBytes = 4095;
+  }));
+  CHECK(refuses([](Table *t, uint8_t *b) {
+    reinterpret_cast<capture::EntryTransfer *>(b + t->entryTransfers.offset)->content = t->layouts.count;
+  }));
+  CHECK(refuses([](Table *t, uint8_t *b) {
+    reinterpret_cast<capture::ContentCounter *>(b + t->contentCounters.offset)->field.offset = 9;
+  }));
+  CHECK(refuses([](Table *t, uint8_t *b) {
+    reinterpret_cast<capture::Form *>(b + t->forms.offset)->createsBase.width = 0;
+  }));
+}
+
 TEST_CASE("what does not fit is refused") {
   auto codeOf = [](llvm::ArrayRef<CaptureSource> sources) -> std::string {
     llvm::Expected<std::vector<uint8_t>> table = compileCaptureTable(sources);
