@@ -202,6 +202,9 @@ TEST_CASE("each erratum diverges, and bisect names the operation in which it act
     llvm::json::Object output = parseOutput(bisect);
     const llvm::json::Object *place = output.getObject("first_divergence");
     checkOperation(place, **tape, hitOperation, bisect.out);
+    CHECK(string(output, "method") == "deep-snapshot");
+    if (erratum.late) // Looking is put back, and nothing is played twice from the start.
+      CHECK(output.getInteger("packets_to_bad").value_or(0) * 2 < int64_t((*tape)->summary().packets) * 3);
     checkOperation(output.getObject("first_observed"), **tape, shown, bisect.out);
     if (erratum.space)
       CHECK(string(*place, "space") == erratum.space);
@@ -360,6 +363,36 @@ TEST_CASE("without the erratum there is nothing to find, and without traces no w
                    "model:minnow?access-time=300&memory-latency=90", "--probe", "deep", "--json"});
   REQUIRE_MESSAGE(same.exited(0), same);
   CHECK(parseOutput(same).getObject("first_divergence") == nullptr);
+
+  // What it would do, one step of it, and results that are kept.
+  std::vector<std::string> deep{"bisect",       path,    "--good",
+                                "model:minnow", "--bad", "model:minnow?memory-latency=90",
+                                "--probe",      "deep",  "--json"};
+  auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> args = deep;
+    args.insert(args.end(), more);
+    RunResult result = runTapeback(args);
+    CHECK_MESSAGE(result.exited(0), result);
+    return parseOutput(result);
+  };
+  llvm::json::Object plan = with({"--plan"});
+  REQUIRE(plan.getObject("plan"));
+  CHECK(string(*plan.getObject("plan"), "method") == "deep-snapshot");
+  CHECK(string(*with({"--plan", "--no-snapshots"}).getObject("plan"), "method") == "deep-lockstep");
+  llvm::json::Object probe = with({"--at", "w7"});
+  REQUIRE(probe.getObject("probe"));
+  CHECK(!probe.getObject("probe")->getBoolean("differs").value_or(true));
+  std::string state = scratch().file("bisect.state");
+  for (bool again : {false, true}) {
+    llvm::json::Object kept =
+        with({"--state", state, "--intermittent", "--rate-runs", "3", "--max-replays", "4"});
+    CHECK(kept.getInteger("resumed").value_or(0) == (again ? 6 : 0)); // Two passes and four probes.
+    CHECK(string(*kept.getObject("search"), "state") == "out-of-probes");
+  }
+  deep[3] = "model:edu";
+  std::vector<std::string> other = deep;
+  other.insert(other.end(), {"--state", state});
+  CHECK_MESSAGE(runTapeback(other).exited(2), "a state is of one pair of targets");
 
   // Another device altogether, and neither it nor the model has waveforms.
   std::string wave = scratch().file("none.fst");
