@@ -714,7 +714,7 @@ llvm::Error ReplayRun::conclude() {
 llvm::Error ReplayRun::concludeSignature() {
   // A machine that is gone: how it went says more than where.
   for (const DeviceMachine &one : report.machines)
-    if (one.machine.ended && report.targetFailure && report.targetFailure->code == "target-died") {
+    if (one.machine.ended) {
       report.signature =
           machineDeathSignature(one.machine.signal, one.machine.exitCode, one.machine.lastWords);
       const Outcome &outcome = source.reader().outcome();

@@ -257,11 +257,12 @@ std::optional<MachineReport> QtestTarget::machineReport() {
   report.commands = script().issued();
   report.answered = script().answered();
   report.refused = script().refused();
-  report.ended = script().dead();
-  if (!report.ended)
+  if (!script().dead())
     return report;
   report.command = script().present() == "endianness" ? "" : script().present();
-  if (std::optional<QemuProcess::End> end = machine->process().end()) {
+  report.ended = toFailure(script().state()).code == "target-died";
+  std::optional<QemuProcess::End> end = machine->process().end();
+  if (report.ended && end) {
     report.signal = end->signal;
     report.exitCode = end->exitCode;
   }

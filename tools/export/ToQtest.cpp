@@ -26,6 +26,9 @@ private:
   void access(const Packet &packet);
   Error block(const Packet &packet, const PacketExtra &extra);
   Error marker(const Packet &packet, const PacketExtra &extra);
+  bool isLastWord(const Packet &packet) const {
+    return ordinal == deadly && packet.completion == Completion::Failed;
+  }
   void asked(const Packet &packet, StringRef text);
   void control(const Packet &packet);
   void reply(const Packet &packet, StringRef text);
@@ -37,7 +40,8 @@ private:
   std::string noted;                    ///< A command that is a marker and a write.
   std::vector<std::string> replies;     ///< If they come late.
   DenseMap<uint64_t, size_t> commandOf; ///< By packet, of reads; if replies come late.
-  bool runs = false;                    ///< Is a here-document to QEMU.
+  uint64_t deadly = noLink;
+  bool runs = false; ///< Is a here-document to QEMU.
   size_t lastAnswered = 0;
 };
 
@@ -54,6 +58,10 @@ Error ToQtest::begin() {
       machine =
           "qemu-system-" + architecture->second + " " + arguments->second + " -display none -qtest stdio";
   }
+  // The command that QEMU died of has no answer, whatever the tape says became of it.
+  const Outcome &outcome = source.reader().outcome();
+  if (outcome.signature && outcome.signature->oracle == "target-died" && source.reader().summary().packets)
+    deadly = source.reader().summary().packets - 1;
   // What is known decides the form, so it is looked at first.
   bool any = false;
   Error failed =
@@ -67,12 +75,19 @@ Error ToQtest::begin() {
             any = true;
           }
           late |= packet.kind == PacketKind::LateCompletion;
-          answered |=
-              packet.completion == Completion::Failed || (reads && packet.completion == Completion::Done);
+          bool refused = packet.completion == Completion::Failed && batch.firstOrdinal + i != deadly;
+          answered |= refused || (reads && packet.completion == Completion::Done);
         }
         return true;
       });
   answered |= log;
+  // What `reduce` leaves of a script is a script again: what this machine answered on the way is no part of
+  // it.
+  if (deadly != noLink && !log && StringRef(source.reader().manifest().derivation).starts_with("reduce")) {
+    if (answered)
+      change("answers: left out of a reduced script");
+    answered = false;
+  }
   // A script runs as it is; what has answers in it is for reading.
   runs = !machine.empty() && !answered && !late;
   if (!machine.empty())
@@ -91,7 +106,7 @@ void ToQtest::command(const Packet &packet, StringRef text, StringRef value) {
     replies.push_back(packet.completion == Completion::Pending ? std::string() : "OK");
     return;
   }
-  if (!answered || packet.completion == Completion::Pending)
+  if (!answered || packet.completion == Completion::Pending || isLastWord(packet))
     return;
   if (log)
     os << "[S +" << secondsText(packet.completeTime) << "] ";

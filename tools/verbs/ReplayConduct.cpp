@@ -52,7 +52,7 @@ void writeConduct(json::OStream &os, const ReplayReport &result) {
           return words.empty() ? json::Value(nullptr) : json::Value(json::fixUTF8(words));
         };
         os.attribute("device", int64_t(one.device));
-        os.attribute("survived", !machine.ended);
+        os.attribute("survived", !machine.ended && machine.answered == machine.commands);
         os.attribute("commands", machine.commands);
         os.attribute("answered", machine.answered);
         os.attribute("refused", machine.refused);
@@ -93,9 +93,12 @@ void printConduct(raw_ostream &os, const ReplayReport &result) {
          << " addresses in memory changed\n";
   for (const DeviceMachine &one : result.machines) {
     const MachineReport &machine = one.machine;
-    os << "machine: " << (machine.ended ? "died" : "survived") << ", " << machine.answered << " of "
-       << machine.commands << " commands answered, " << machine.refused << " refused"
-       << (machine.refused ? " (neither passed nor failed)" : "") << "\n";
+    os << "machine: "
+       << (machine.ended                         ? "died"
+           : machine.answered < machine.commands ? "hung"
+                                                 : "survived")
+       << ", " << machine.answered << " of " << machine.commands << " commands answered, " << machine.refused
+       << " refused" << (machine.refused ? " (neither passed nor failed)" : "") << "\n";
     if (machine.ended)
       os << "  " << (machine.signal ? "signal " : "exit code ")
          << (machine.signal ? machine.signal : machine.exitCode)

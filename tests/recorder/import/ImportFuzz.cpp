@@ -1,6 +1,8 @@
 // Fuzzes every importer: byte 0 selects the kind (low bits) and what lies beside the capture (high bit), the
-// rest is the capture. Each line must have one fate, and the tape must be one that the writer accepts.
+// rest is the capture. With TAPEBACK_FUZZ_KIND=KIND in the environment it is a fuzzer of that kind alone.
+// Each line must have one fate, and the tape must be one that the writer accepts.
 #include "Importing.h"
+#include <cstdlib>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -18,7 +20,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 1 || size > 1 << 16)
     return 0;
   llvm::ArrayRef<ImporterKind> kinds = importerKinds();
-  const ImporterKind &kind = kinds[data[0] % kinds.size()];
+  static const ImporterKind *const only = [] {
+    const char *name = std::getenv("TAPEBACK_FUZZ_KIND");
+    const ImporterKind *found = name ? findImporter(name) : nullptr;
+    check(!name || found); // A mistyped name would fuzz something else in silence.
+    return found;
+  }();
+  const ImporterKind &kind = only ? *only : kinds[data[0] % kinds.size()];
   std::string text(reinterpret_cast<const char *>(data + 1), size - 1);
   std::map<std::string, std::string> companions;
   ImporterSettings settings;

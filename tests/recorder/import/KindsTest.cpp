@@ -1,8 +1,11 @@
 // Every kind: a small capture, and the packets it must become, field by field.
 #include "Captures.h"
 #include "Importing.h"
+#include "format/TapeReader.h"
+#include "tests/support/RunProgram.h"
 #include "llvm/Support/CRC.h"
 #include <doctest/doctest.h>
+#include <fstream>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -261,6 +264,42 @@ TEST_CASE("qtest: a script, its replies in a second file") {
   CHECK(done.tape.devices[0].identity ==
         std::map<std::string, std::string>{{"qemu-architecture", "i386"},
                                            {"qemu-args", "-M q35 -device e1000"}});
+}
+
+TEST_CASE("qtest: how QEMU ended, as reports say it") {
+  struct Report {
+    const char *text, *name, *words;
+  };
+  for (const Report &report :
+       {Report{"qemu-system-i386: ../a.c:1: f: Assertion `x' failed.\nAborted (core dumped)\n", "SIGABRT",
+               "../a.c:1: f: Assertion `x' failed."},
+        {"ERROR:../b.c:7:g: code should not be reached\n", "SIGABRT",
+         "ERROR:../b.c:7:g: code should not be reached"},
+        {"qemu: hardware error: no\nAborted\n", "SIGABRT", "qemu: hardware error: no"},
+        {"Segmentation fault\n", "SIGSEGV", ""},
+        {"Floating point exception (core dumped)\n", "SIGFPE", ""},
+        {"", "", ""}}) {
+    CAPTURE(report.text);
+    ScratchDirectory scratch;
+    std::string file = scratch.path() + "/r.txt";
+    std::ofstream(file) << "outl 0xcf8 0x1\n" << report.text;
+    ImportOptions options;
+    options.kind = "qtest";
+    options.files = {file};
+    options.output = scratch.path() + "/r.tape";
+    options.writer.syncOnFinish = false;
+    ImportReport done;
+    REQUIRE(!importCapture(options, done));
+    CHECK(done.notUnderstood == 0);
+    std::unique_ptr<TapeReader> reader = llvm::cantFail(TapeReader::open(options.output));
+    const std::optional<Signature> &signature = reader->outcome().signature;
+    CHECK(signature.has_value() == (*report.name != 0));
+    if (!signature)
+      continue;
+    CHECK(signature->oracle == "target-died");
+    CHECK(signature->name == report.name);
+    CHECK(signature->object == report.words);
+  }
 }
 
 TEST_CASE("qtest: what would bring QEMU down is not taken") {
