@@ -114,6 +114,7 @@ llvm::Error DeviceBinding::unmap(uint64_t iova) {
   mappedBytes -= region->second.size;
   uint64_t placed = region->second.iova;
   lives.overwritten(iova, region->second.size);
+  rings.erase(rings.lower_bound(iova), rings.lower_bound(iova + region->second.size));
   mapped.erase(region);
   moving.unmapped(iova);
   return dut->unmap(placed);
@@ -189,6 +190,7 @@ llvm::Error DeviceBinding::reset(ResetKind kind, uint64_t packet,
       return error;
   moving.reset();
   lives.clear();
+  rings.clear();
   fingerprint.clear();
   fresh = true;
   freshKind = kind;

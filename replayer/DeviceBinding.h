@@ -76,6 +76,14 @@ public:
   /// than by writeMemory() is to be told to it.
   LiveMemory &live() { return lives; }
   const LiveMemory &live() const { return lives; }
+  /// Rings of completions that were seen: where in them what stands depends on what else was under way, so
+  /// that they are not compared as memory. Base and size in bytes; bounded.
+  void noteRing(uint64_t base, uint64_t size) {
+    constexpr size_t mostRings = 4096;
+    if (rings.size() < mostRings)
+      rings[base] = size;
+  }
+  const std::map<uint64_t, uint64_t> &completionRings() const { return rings; }
   Relocation &relocation() { return moving; }
   const Relocation &relocation() const { return moving; }
 
@@ -113,6 +121,7 @@ private:
   std::map<uint64_t, MemoryRegion> mapped;
   Relocation moving;
   LiveMemory lives;
+  std::map<uint64_t, uint64_t> rings;
   struct FingerprintValue {
     unsigned reg;
     uint64_t mask, value;

@@ -55,6 +55,7 @@ llvm::Error Player::commandDone(const Packet &packet, const PacketExtra &extra, 
     return notIssued(Rule::UnknownKind);
   if (!extra.payload || extra.mask == 0 || extra.mask > mostEntries)
     return notIssued(Rule::ContentNotCaptured);
+  binding.noteRing(extra.expected, extra.mask * layout->size);
   uint64_t recordedOfRing = completions.recorded(extra.expected);
   auto read = [&]() -> llvm::Expected<uint64_t> {
     if (llvm::Error error = lookAtRing(packet.device, extra.expected, extra.mask))

@@ -157,6 +157,9 @@ TEST_CASE("nvme: what was recorded replays, with memory elsewhere and completion
     TB_SKIP("there is no qemu-system-x86_64");
   CHECK(replay(recordedOn, 0).getString("verdict") == "match");
   CHECK(replay(recordedOn, 0, {"--relocate", "fragment"}).getString("verdict") == "match");
+  llvm::json::Object shadowed =
+      replay(recordedOn, 0, {"--shadow", std::string(recordedOn) + "&write-iops=400"});
+  CHECK(shadowed.getString("verdict") == "match");
   CHECK(replay(std::string(recordedOn) + "&read-iops=400", 0).getString("verdict") == "match");
 }
 
