@@ -107,36 +107,106 @@ private:
     return endpoints.good ? both(*start) : alone(*start);
   }
 
+  /// As two replays go, which is how what is left will be replayed: what is handed over at once may decide
+  /// when things happen. A part that waits for what it lacks ends there.
   llvm::Error both(const StartState &start) {
-    Lockstep::Options lockstep;
-    lockstep.player = options.player;
-    lockstep.withTape = false;
-    llvm::Expected<std::unique_ptr<Lockstep>> run = Lockstep::start(source, endpoints, start, lockstep);
-    if (!run)
-      return run.takeError();
-    // In steps, so that a part that waits for what it lacks does not do so again and again. What is handed
-    // over at once may decide when things happen: in the end, and where that matters, packet by packet.
-    constexpr uint64_t quickSteps = 32, shortTape = 1024;
+    Side good, bad;
+    if (llvm::Error error = good.begin(source, endpoints.good, start, options.player))
+      return error;
+    if (llvm::Error error = bad.begin(source, endpoints.bad, start, options.player))
+      return error;
+    PacketBatch batch;
+    WindowCursor cursor(source.reader());
     const uint64_t count = source.reader().summary().packets;
-    const uint64_t step = captured || options.oneByOne || count <= shortTape ? 1 : quickSteps;
-    for (uint64_t end = 0; end < count && !(*run)->stopped();) {
-      end = std::min<uint64_t>(end + step, count);
-      if (llvm::Error error = (*run)->runTo(end))
+    for (uint64_t next = 0; next < count; next += batch.packets.size()) {
+      if (llvm::Error error = source.reader().readBlockFrom(next, batch))
         return error;
-      if (captured) {
-        keep(captured->good, (*run)->good.log);
-        keep(captured->bad, (*run)->bad.log);
+      for (size_t begin = 0; begin < batch.packets.size();) {
+        llvm::Expected<size_t> issued = issueBoth(good, bad, batch, begin);
+        if (!issued)
+          return issued.takeError();
+        for (size_t i = 0; i < *issued; ++i)
+          if (judge(good, bad, batch, begin + i, i))
+            return describe(good, bad, cursor, batch, begin + i);
+        bool inVain = options.stopInVain && good.player->uselessWait();
+        if (result.goodFailure || inVain || !*issued || good.player->stopped() || bad.player->stopped())
+          return llvm::Error::success();
+        begin += *issued;
       }
-      if (options.stopInVain && !(*run)->divergence() && (*run)->good.player->uselessWait())
-        return llvm::Error::success();
     }
-    result.goodFailure = (*run)->good.failure;
-    // A difference because the good side failed is not the bad side's.
-    if (!result.goodFailure && (*run)->divergence()) {
-      result.divergence = (*run)->divergence();
-      bool died = result.divergence->rule == Rule::TargetFailed;
-      result.failure = failureKindOf(*result.divergence, died ? deathIn((*run)->bad.log) : std::nullopt);
+    return llvm::Error::success();
+  }
+
+  struct Side {
+    TargetSet targets;
+    std::unique_ptr<Player> player;
+    ObservationLog log;
+
+    llvm::Error begin(TapeSource &source, const EndpointFactory &open, const StartState &start,
+                      const PlayerOptions &options) {
+      llvm::Expected<TargetSet> opened = open();
+      if (!opened)
+        return opened.takeError();
+      targets = std::move(*opened);
+      llvm::Expected<std::unique_ptr<Player>> created = Player::create(source, targets.targets, options);
+      if (!created)
+        return created.takeError();
+      player = std::move(*created);
+      return player->prepare(start);
     }
+    ObservedSide seen(size_t i) const { return {log.observations[i], log.contentOf(log.observations[i])}; }
+  };
+
+  /// The good side goes first and decides how far.
+  llvm::Expected<size_t> issueBoth(Side &good, Side &bad, const PacketBatch &batch, size_t begin) {
+    good.log.clear();
+    bad.log.clear();
+    llvm::Expected<size_t> count = good.player->issue(batch, begin, batch.packets.size(), good.log);
+    if (!count)
+      return count.takeError();
+    size_t done = 0;
+    while (done < *count && !bad.player->stopped()) {
+      llvm::Expected<size_t> more = bad.player->issue(batch, begin + done, begin + *count, bad.log);
+      if (!more)
+        return more.takeError();
+      if (!*more)
+        break;
+      done += *more;
+    }
+    if (captured) {
+      keep(captured->good, good.log);
+      keep(captured->bad, bad.log);
+    }
+    return done;
+  }
+
+  /// True: they differ there, by the bad side's fault. `i`: in the logs.
+  bool judge(Side &good, Side &bad, const PacketBatch &batch, size_t index, size_t i) {
+    const Packet &packet = batch.packets[index];
+    const Observation &wanted = good.log.observations[i];
+    if (wanted.state == Observation::State::Failed && packet.completion != Completion::Failed &&
+        wanted.failure && wanted.failure <= good.log.failures.size() && !result.goodFailure)
+      result.goodFailure = good.log.failures[wanted.failure - 1];
+    if (result.goodFailure || !good.player->answers() || !bad.player->answers())
+      return false;
+    comparison = compareObservations(packet, batch.extra(packet), good.player->context(packet), good.seen(i),
+                                     bad.seen(i));
+    return isDivergence(gradeOf(comparison.rule));
+  }
+
+  llvm::Error describe(Side &good, Side &bad, WindowCursor &cursor, const PacketBatch &batch, size_t index) {
+    uint64_t ordinal = batch.firstOrdinal + index;
+    if (llvm::Error error = cursor.moveTo(ordinal))
+      return error;
+    const Packet &packet = batch.packets[index];
+    result.divergence = describeDivergence(source, good.player->context(packet), packet, ordinal,
+                                           cursor.window(), comparison);
+    std::optional<Failure> death;
+    if (comparison.rule == Rule::TargetFailed)
+      death = deathIn(bad.log);
+    if (death)
+      result.divergence->failure = death->message;
+    result.failure = failureKindOf(*result.divergence, death);
     return llvm::Error::success();
   }
 
@@ -196,6 +266,7 @@ private:
   const TrialOptions &options;
   CapturedTrial *captured;
   TrialResult result;
+  Comparison comparison;
 };
 
 } // namespace

@@ -27,8 +27,6 @@ struct TrialOptions {
   bool fromReset = false;
   /// A wait in vain ends the run without divergence: the part lacks what it waits for.
   bool stopInVain = false;
-  /// Each packet is complete before the next is issued, on long tapes too.
-  bool oneByOne = false;
 };
 
 struct TrialResult {
@@ -48,7 +46,7 @@ struct Recaptured {
   std::vector<Observation> observations;
   std::vector<std::vector<uint8_t>> contents;
 };
-/// The same run once more, packet by packet, and what came of each. Fewer observations: it ended there.
+/// One more run, and what came of each packet. Fewer observations: it ended there.
 struct CapturedTrial {
   TrialResult result;
   Recaptured good, bad;

@@ -416,7 +416,7 @@ int runReduce(ArrayRef<const char *> args) {
   options.maxRuns = maxRuns;
   options.maxSeconds = maxSeconds;
   options.plain = plain;
-  options.intermittent.on = options.trial.oneByOne = intermittent;
+  options.intermittent.on = intermittent;
   options.trial.fromReset = fromReset;
   options.trial.player.binding.allowRegisters = allow;
   return reduce(report, {tape, out, target, against, resume, newTargets}, options);
