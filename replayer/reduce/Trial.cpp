@@ -204,8 +204,10 @@ private:
     std::optional<Failure> death;
     if (comparison.rule == Rule::TargetFailed)
       death = deathIn(bad.log);
-    if (death)
+    if (death) {
       result.divergence->failure = death->message;
+      noteDeath(*bad.player);
+    }
     result.failure = failureKindOf(*result.divergence, death);
     return llvm::Error::success();
   }
@@ -243,6 +245,20 @@ private:
       }
       next += batch.packets.size();
     }
+    return (*player)->stopped() || batch.packets.empty() ? llvm::Error::success()
+                                                         : settle(**player, cursor, batch);
+  }
+
+  /// Some devices die only when everything was said: that is the last packet's.
+  llvm::Error settle(Player &player, WindowCursor &cursor, const PacketBatch &batch) {
+    for (size_t i = 0; i < player.deviceCount(); ++i)
+      if (llvm::Error error = player.binding(uint16_t(i)).target().settle()) {
+        Failure failure = toFailure(std::move(error));
+        if (failure.cls != FailureClass::Target)
+          return llvm::make_error<Failure>(std::move(failure));
+        result.atRest = true;
+        return died(player, cursor, batch, batch.packets.size() - 1, failure);
+      }
     return llvm::Error::success();
   }
 
@@ -258,7 +274,17 @@ private:
         describeDivergence(source, player.context(packet), packet, ordinal, cursor.window(), comparison);
     result.divergence->failure = death.message;
     result.failure = failureKindOf(*result.divergence, death);
+    noteDeath(player);
     return llvm::Error::success();
+  }
+
+  /// A machine that is gone: how it went says more than where.
+  void noteDeath(Player &player) {
+    result.death = true;
+    for (size_t i = 0; i < player.deviceCount() && !result.machine; ++i)
+      if (std::optional<MachineReport> machine = player.binding(uint16_t(i)).target().machineReport())
+        if (machine->ended)
+          result.machine = std::move(machine);
   }
 
   TapeSource &source;

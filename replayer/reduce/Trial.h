@@ -33,6 +33,9 @@ struct TrialResult {
   std::optional<Divergence> divergence; ///< Nothing: the two do not differ, or the one did not die.
   FailureKind failure;                  ///< If there is one.
   std::optional<Failure> goodFailure;   ///< The good target failed where the tape does not expect it.
+  bool death = false;                   ///< The failure is that the bad target died or hung …
+  bool atRest = false;                  ///< … when everything had been issued.
+  std::optional<MachineReport> machine; ///< Of the target that died, if it is a program started for it.
 };
 
 /// One run. Without a good endpoint the one target judges alone: it fails if it dies or hangs. Errors: an

@@ -24,7 +24,7 @@ private:
   llvm::Error check(size_t at, const Recaptured &good, const Recaptured &bad, const Divergence &divergence);
   llvm::Error checkContent(size_t at, llvm::ArrayRef<uint8_t> wanted, llvm::ArrayRef<uint8_t> seen);
   llvm::Expected<OraclePlace> placeAt(uint16_t device);
-  llvm::Error died(size_t at);
+  llvm::Error died(size_t at, const std::optional<MachineReport> &machine);
   llvm::Error marks(ReducedTape &written);
   llvm::Error putOracle(Packet oracle, PacketExtra extra, const Packet *read);
   llvm::Error append(const Packet &packet, const PacketExtra &extra) { return writer.append(packet, extra); }
@@ -34,6 +34,7 @@ private:
   TapeSource &source; ///< The candidate.
   TapeWriter &writer;
   std::vector<uint64_t> ordinals; ///< By packet of the candidate: its number on the new tape, or noLink.
+  size_t neverAnswered = 0;       ///< The candidate's packet that is pending; none if beyond it.
   Outcome outcome;
 };
 
@@ -108,6 +109,8 @@ llvm::Error Writing::keep(size_t i, const Recaptured &good, const Recaptured &ba
   if (i < bad.observations.size()) {
     const Observation &seen = bad.observations[i];
     answer(packet, extra, seen);
+    if (i == neverAnswered)
+      packet.completion = Completion::Pending;
     if (valueCheck && i < good.observations.size()) {
       extra.expected = good.observations[i].value;
       packet.value = seen.value;
@@ -166,7 +169,7 @@ llvm::Expected<OraclePlace> Writing::placeAt(uint16_t device) {
 }
 
 /// The packet failed, and is recorded so: no check could say more.
-llvm::Error Writing::died(size_t at) {
+llvm::Error Writing::died(size_t at, const std::optional<MachineReport> &machine) {
   const Packet &packet = candidate.packets[at];
   llvm::Expected<OraclePlace> place = placeAt(packet.device);
   if (!place)
@@ -174,8 +177,9 @@ llvm::Error Writing::died(size_t at) {
   outcome.kind = Outcome::Kind::Failed;
   outcome.packet = ordinals[at];
   outcome.text = "reduced: the target fails here";
-  outcome.signature =
-      targetErrorSignature(packet, source.spaceName(packet.space), source.description(packet.device), *place);
+  outcome.signature = machine ? machineDeathSignature(machine->signal, machine->exitCode, machine->lastWords)
+                              : targetErrorSignature(packet, source.spaceName(packet.space),
+                                                     source.description(packet.device), *place);
   return llvm::Error::success();
 }
 
@@ -304,7 +308,10 @@ llvm::Error Writing::check(size_t at, const Recaptured &good, const Recaptured &
 llvm::Expected<ReducedTape> Writing::run(const CapturedTrial &captured) {
   const Divergence &divergence = *captured.result.divergence;
   const size_t at = size_t(divergence.place.packet);
-  const bool dies = captured.bad.observations[at].state == Observation::State::Failed;
+  const bool dies =
+      captured.result.death || captured.bad.observations[at].state == Observation::State::Failed;
+  // What a machine that is gone was asked last it never answered.
+  neverAnswered = captured.result.machine && !captured.result.atRest ? at : candidate.packets.size();
   if (llvm::Error error = tables())
     return error;
   if (llvm::Error error = startKeyframes())
@@ -313,7 +320,8 @@ llvm::Expected<ReducedTape> Writing::run(const CapturedTrial &captured) {
   bool isCheck = !dies && candidate.packets[at].kind == PacketKind::Oracle;
   if (llvm::Error error = packets(captured.good, captured.bad, at + (isCheck ? 0 : 1)))
     return error;
-  if (llvm::Error error = dies ? died(at) : check(at, captured.good, captured.bad, divergence))
+  if (llvm::Error error =
+          dies ? died(at, captured.result.machine) : check(at, captured.good, captured.bad, divergence))
     return error;
   ReducedTape written;
   if (llvm::Error error = marks(written))
