@@ -178,3 +178,17 @@ TEST_CASE("nvme: other data on the medium shows where it is first read") {
   CHECK(first->getInteger("window") == int64_t(cantFail((*reader)->windowOfPacket(place.packet))));
   CHECK(first->getInteger("offset") == int64_t(place.byte));
 }
+
+TEST_CASE(
+    "nvme: a smaller namespace shows in what identifies it, and in the statuses of commands behind its end") {
+  if (!haveQemu())
+    TB_SKIP("there is no qemu-system-x86_64");
+  RunResult result = runTapeback({"replay", tape(), "--target", "qemu:nvme?pattern=index&medium=64K"});
+  CHECK_MESSAGE(result.exited(1), result);
+  size_t first = result.out.find("first divergence: "), identify = result.out.find(" IDENTIFY cid=");
+  REQUIRE(first != std::string::npos);
+  CHECK(identify < result.out.find('\n', first));
+  // The status is in the last two bytes of 16; success was recorded.
+  CHECK_MESSAGE(result.out.find("(command-done memory at 0x") != std::string::npos, result);
+  CHECK_MESSAGE(result.out.find(", byte 15: recorded 0x0, replayed 0x") != std::string::npos, result);
+}
