@@ -217,9 +217,12 @@ int backendReset(tapeback_backend_target *target, uint32_t kind, tapeback_backen
       failure, [&] { return done(failure, [&] { return target->target->reset(ResetKind(kind)); }); });
 }
 
-int backendCounter(tapeback_backend_target *target, uint32_t id, uint64_t *value,
-                   tapeback_backend_failure *failure) {
-  return valued(failure, value, [&] { return target->target->counter(id); });
+int backendCounters(tapeback_backend_target *target, const uint32_t *ids, uint64_t *values, uint32_t count,
+                    tapeback_backend_failure *failure) {
+  return done(failure, [&] {
+    return target->target->counters(llvm::ArrayRef<uint32_t>(ids, count),
+                                    llvm::MutableArrayRef<uint64_t>(values, count));
+  });
 }
 
 int backendDeviceTime(tapeback_backend_target *target, uint64_t *value, tapeback_backend_failure *failure) {
@@ -277,7 +280,7 @@ const tapeback_backend table = {sizeof(tapeback_backend),
                                 backendWaitInterrupt,
                                 backendAdvance,
                                 backendReset,
-                                backendCounter,
+                                backendCounters,
                                 backendFindCounter,
                                 backendDeviceTime};
 

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define TAPEBACK_BACKEND_ABI 1
+#define TAPEBACK_BACKEND_ABI 2
 
 typedef enum tapeback_backend_status {
   TAPEBACK_BACKEND_OK = 0,
@@ -87,8 +87,9 @@ typedef struct tapeback_backend {
                         uint64_t *count, tapeback_backend_failure *failure);
   int (*advance)(tapeback_backend_target *target, uint64_t nanoseconds, tapeback_backend_failure *failure);
   int (*reset)(tapeback_backend_target *target, uint32_t kind, tapeback_backend_failure *failure);
-  int (*counter)(tapeback_backend_target *target, uint32_t id, uint64_t *value,
-                 tapeback_backend_failure *failure);
+  /* `count` counters, read as close together as the target can. */
+  int (*counters)(tapeback_backend_target *target, const uint32_t *ids, uint64_t *values, uint32_t count,
+                  tapeback_backend_failure *failure);
   /* A counter by name, from the description `description` (a name or path; NULL: the target's own name). */
   int (*find_counter)(tapeback_backend_target *target, const char *description, const char *name,
                       tapeback_backend_counter *counter, tapeback_backend_failure *failure);

@@ -19,7 +19,7 @@
 namespace tapeback::modelhost {
 
 constexpr uint32_t protocolMagic = 0x484d4254; // "TBMH"
-constexpr uint16_t protocolVersion = 2;
+constexpr uint16_t protocolVersion = 3;
 constexpr size_t maxMessageBytes = 128 * 1024;
 constexpr size_t maxChunkBytes = 64 * 1024; ///< Of bulk content in one message.
 constexpr size_t maxPathBytes = 4096;
@@ -37,13 +37,13 @@ constexpr uint32_t maxBatch = 2048; ///< Operations in one Execute.
 constexpr int channelFd = 3, memoryFd = 4;
 
 enum class Command : uint16_t {
-  Hello = 1,   ///< memorySize u64, path, options u32 × (key, value) → the plugin's table (see Table below).
-  Execute = 2, ///< count u32, WireOperation × count, data → completed u32, u64 × reads carried out.
-  Advance = 3, ///< AdvanceRequest → AdvanceReply.
-  Map = 4,     ///< iova, size, offset u64 → nothing.
-  Unmap = 5,   ///< iova u64 → nothing.
-  Reset = 6,   ///< kind u32 → nothing.
-  Counter = 7, ///< id u32 → u64.
+  Hello = 1,    ///< memorySize u64, path, options u32 × (key, value) → the plugin's table (see Table below).
+  Execute = 2,  ///< count u32, WireOperation × count, data → completed u32, u64 × reads carried out.
+  Advance = 3,  ///< AdvanceRequest → AdvanceReply.
+  Map = 4,      ///< iova, size, offset u64 → nothing.
+  Unmap = 5,    ///< iova u64 → nothing.
+  Reset = 6,    ///< kind u32 → nothing.
+  Counters = 7, ///< count u32 (up to maxBatch), id u32 × count → u64 × count.
   DeviceTime = 8,     ///< → u64.
   Peek = 9,           ///< window u32, offset u64, size u32 → bytes.
   SnapshotSave = 10,  ///< → size u64; the content waits in the host.

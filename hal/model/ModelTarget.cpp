@@ -52,6 +52,7 @@ public:
   llvm::Error advance(uint64_t nanoseconds) override;
   llvm::Error reset(ResetKind kind) override;
   llvm::Expected<uint64_t> counter(uint32_t id) override;
+  llvm::Error counters(llvm::ArrayRef<uint32_t> ids, llvm::MutableArrayRef<uint64_t> values) override;
   llvm::Expected<uint64_t> deviceTime() override;
   llvm::Error peek(llvm::StringRef window, uint64_t offset, llvm::MutableArrayRef<uint8_t> out) override;
 
@@ -433,11 +434,34 @@ llvm::Error ModelTarget::reset(ResetKind kind) {
 }
 
 llvm::Expected<uint64_t> ModelTarget::counter(uint32_t id) {
-  if (id >= table.counters)
-    return failUsage("unknown-counter", "there is no counter " + std::to_string(id), {},
-                     "this model has " + std::to_string(table.counters));
-  channel.request(Command::Counter).put(id);
-  return callForNumber();
+  uint64_t value = 0;
+  if (llvm::Error error = counters(id, value))
+    return error;
+  return value;
+}
+
+llvm::Error ModelTarget::counters(llvm::ArrayRef<uint32_t> ids, llvm::MutableArrayRef<uint64_t> values) {
+  for (uint32_t id : ids)
+    if (id >= table.counters)
+      return failUsage("unknown-counter", "there is no counter " + std::to_string(id), {},
+                       "this model has " + std::to_string(table.counters));
+  // One message for many: the way to the host process and back takes longer than the reading.
+  for (; !ids.empty(); ids = ids.drop_front(std::min<size_t>(ids.size(), maxBatch))) {
+    llvm::ArrayRef<uint32_t> chunk = ids.take_front(maxBatch);
+    WireWriter &request = channel.request(Command::Counters);
+    request.put(uint32_t(chunk.size()));
+    for (uint32_t id : chunk)
+      request.put(id);
+    llvm::Expected<Reply *> reply = call();
+    if (!reply)
+      return reply.takeError();
+    for (uint64_t &value : values.take_front(chunk.size()))
+      value = (*reply)->body.get<uint64_t>();
+    values = values.drop_front(chunk.size());
+    if ((*reply)->body.failed || (*reply)->body.left())
+      return channel.misbehaved("a reply of the wrong size");
+  }
+  return llvm::Error::success();
 }
 
 llvm::Expected<uint64_t> ModelTarget::deviceTime() {

@@ -17,18 +17,21 @@ bool wantsEvidence(const tb_device &device, uint32_t occasion) {
   return table && (table->evidence & occasion) && describedBy(device);
 }
 
-/// One reading between two stamps.
+/// One reading between two stamps, of `count` values into `values`: what `read` reads is the packet at
+/// `addresses[0]`, and the others, read with it, are the packets behind it.
 template <typename Read>
-static bool reading(tb_device &device, PacketKind kind, uint64_t address, Read read) {
-  Operation operation(&device, kind);
-  operation.record.origin = uint8_t(Origin::Recorder);
-  operation.record.address = address;
-  operation.issue();
+static bool reading(tb_device &device, PacketKind kind, const uint32_t *addresses, uint64_t *values,
+                    uint32_t count, Read read) {
   tapeback_backend_failure failure;
-  uint64_t value = 0;
-  int status = read(&value, &failure);
-  operation.complete(status == TAPEBACK_BACKEND_OK ? Completion::Done : Completion::Failed, value);
-  device.evidenceFailed = status != TAPEBACK_BACKEND_OK;
+  for (uint32_t i = 0; i < count && !device.evidenceFailed; ++i) {
+    Operation operation(&device, kind);
+    operation.record.origin = uint8_t(Origin::Recorder);
+    operation.record.address = addresses[i];
+    operation.issue();
+    if (i == 0)
+      device.evidenceFailed = read(&failure) != TAPEBACK_BACKEND_OK;
+    operation.complete(device.evidenceFailed ? Completion::Failed : Completion::Done, values[i]);
+  }
   return !device.evidenceFailed;
 }
 
@@ -39,19 +42,28 @@ void takeEvidence(tb_device &device) {
   device.evidenceTaken = ring::Producer::now();
   const tapeback_backend *backend = startedSession().backend;
   const capture::Table *table = startedSession().table();
+  constexpr uint32_t atOnce = 64;
+  uint32_t ids[atOnce] = {};
+  uint64_t values[atOnce] = {};
   if ((device.capabilities & TAPEBACK_BACKEND_CAP_DEVICE_TIME) &&
-      !reading(device, PacketKind::ClockSample, 0, [&](uint64_t *value, tapeback_backend_failure *failure) {
-        return backend->device_time(device.target, value, failure);
+      !reading(device, PacketKind::ClockSample, ids, values, 1, [&](tapeback_backend_failure *failure) {
+        return backend->device_time(device.target, values, failure);
       }))
     return;
   const auto *counters =
       capture::elements<capture::Counter>(table, table->counters) + described->counters.first;
-  for (uint32_t i = 0; i < described->counters.count; ++i)
-    if (!reading(device, PacketKind::CounterSnapshot, counters[i].id,
-                 [&](uint64_t *value, tapeback_backend_failure *failure) {
-                   return backend->counter(device.target, counters[i].id, value, failure);
+  for (uint32_t left = described->counters.count; left;) {
+    const uint32_t count = left < atOnce ? left : atOnce;
+    for (uint32_t i = 0; i < count; ++i)
+      ids[i] = counters[i].id;
+    if (!reading(device, PacketKind::CounterSnapshot, ids, values, count,
+                 [&](tapeback_backend_failure *failure) {
+                   return backend->counters(device.target, ids, values, count, failure);
                  }))
       return;
+    counters += count;
+    left -= count;
+  }
 }
 
 void takeEvidenceInTime(tb_device &device) {

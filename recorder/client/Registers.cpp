@@ -392,7 +392,7 @@ int tb_counter(tb_device *device, const char *name, uint64_t *value) {
   uint64_t read = 0;
   int status;
   if (device->capabilities & TAPEBACK_BACKEND_CAP_COUNTERS) {
-    status = startedSession().backend->counter(device->target, counter.id, &read, &failure);
+    status = startedSession().backend->counters(device->target, &counter.id, &read, 1, &failure);
   } else {
     status = startedSession().backend->read(device->target, counter.space, counter.offset, counter.width,
                                             &read, &failure);

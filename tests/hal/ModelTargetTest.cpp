@@ -62,6 +62,18 @@ TEST_CASE("a plugin built against version 1.0 of the ABI works whole") {
     must(target->write(0, 0x18, 8, 0));
     CHECK(must(target->counter(2)) == 12);
     CHECK(failure(target->counter(3)).code == "unknown-counter");
+    // More than go into one message.
+    std::vector<uint32_t> ids(5000);
+    std::vector<uint64_t> values(ids.size()), alone(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i)
+      ids[i] = uint32_t(i % 3);
+    must(target->counters(ids, values));
+    for (uint32_t id : {0u, 1u, 2u})
+      alone[id] = must(target->counter(id));
+    for (size_t i = 0; i < ids.size(); ++i)
+      CHECK(values[i] == alone[i % 3]);
+    ids.back() = 3;
+    CHECK(failure(target->counters(ids, values)).code == "unknown-counter");
   }
   SUBCASE("reset says which kind") {
     must(target->reset(ResetKind::Bus));

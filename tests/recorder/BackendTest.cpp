@@ -111,7 +111,8 @@ TEST_CASE("bad requests are usage errors, and what a target cannot do is unsuppo
   CHECK(b->write(t, 0, 0, 3, 0, &failure) == TAPEBACK_BACKEND_E_USAGE);
   CHECK(b->unmap(t, 0x1234, &failure) == TAPEBACK_BACKEND_E_USAGE);
   CHECK(b->read_memory(t, 0x10, &value, 8, &failure) == TAPEBACK_BACKEND_E_USAGE);
-  CHECK(b->counter(t, 0, &value, &failure) < 0); // edu has none.
+  const uint32_t first = 0;
+  CHECK(b->counters(t, &first, &value, 1, &failure) < 0); // edu has none.
   CHECK(b->find_counter(t, nullptr, "none", &counter, &failure) == TAPEBACK_BACKEND_E_USAGE);
   CHECK(b->find_counter(t, "no-such-description", "none", &counter, &failure) == TAPEBACK_BACKEND_E_USAGE);
   CHECK(failure.message[0]);

@@ -110,6 +110,25 @@ Session::Status Session::fromPlugin(int status, const char *call) {
   return status;
 }
 
+Session::Status Session::counters(WireReader &request, WireWriter &body) {
+  const tapeback_model &model = plugin.model;
+  uint32_t count = request.get<uint32_t>();
+  if (count > maxBatch)
+    return fail(HostBadRequest, "%u counters at once", count);
+  Status status = 0;
+  for (; count && status == 0; --count) {
+    uint64_t value = 0;
+    uint32_t id = request.get<uint32_t>();
+    if (request.failed)
+      return fail(HostBadRequest, "fewer counters than were announced");
+    if (!(model.capabilities & TAPEBACK_MODEL_CAP_COUNTERS) || id >= model.counter_count)
+      return fail(TAPEBACK_MODEL_E_USAGE, "there is no counter %u", id);
+    status = fromPlugin(model.counter(instance, id, &value), "counter");
+    body.put(value);
+  }
+  return status;
+}
+
 Session::Status Session::dispatch(Command command, WireReader &request, WireWriter &body) {
   if ((command == Command::Hello) != (instance == nullptr))
     return fail(HostBadRequest, "Hello comes first, and once");
@@ -122,14 +141,7 @@ Session::Status Session::dispatch(Command command, WireReader &request, WireWrit
   case Command::Map: return mapMemory(request);
   case Command::Unmap: return unmapMemory(request);
   case Command::Reset: return fromPlugin(model.reset(instance, request.get<uint32_t>()), "reset");
-  case Command::Counter: {
-    uint32_t id = request.get<uint32_t>();
-    if (!(model.capabilities & TAPEBACK_MODEL_CAP_COUNTERS) || id >= model.counter_count)
-      return fail(TAPEBACK_MODEL_E_USAGE, "there is no counter %u", id);
-    Status status = fromPlugin(model.counter(instance, id, &value), "counter");
-    body.put(value);
-    return status;
-  }
+  case Command::Counters: return counters(request, body);
   case Command::DeviceTime: {
     if (!(model.capabilities & TAPEBACK_MODEL_CAP_DEVICE_TIME))
       return fail(TAPEBACK_MODEL_E_UNSUPPORTED, "this model has no clock to read");

@@ -22,6 +22,7 @@ private:
   Status createInstance(WireReader &request);
   void describe(WireWriter &body) const;
   Status execute(WireReader &request, WireWriter &body);
+  Status counters(WireReader &request, WireWriter &body);
   Status advance(WireReader &request, WireWriter &body);
   Status mapMemory(WireReader &request);
   Status unmapMemory(WireReader &request);
