@@ -34,8 +34,32 @@ public:
   std::string path;
 };
 
+constexpr char waveHead[] =
+    "$timescale 1 ns $end\n$scope module top $end\n$var wire 1 ! aclk $end\n"
+    "$var wire 1 a s_awvalid $end $var wire 1 b s_awready $end $var wire 16 c s_awaddr $end\n"
+    "$var wire 1 d s_wvalid $end $var wire 1 e s_wready $end $var wire 32 f s_wdata $end\n"
+    "$var wire 1 h s_bvalid $end $var wire 1 i s_bready $end\n"
+    "$upscope $end\n$enddefinitions $end\n#0\n0! 0a 0d 0h 1b 1e 1i\n";
+
+/// A write of AXI-Lite in two cycles: address and data, then the answer.
+std::string waveOf(uint64_t number, unsigned offset, unsigned value) {
+  std::string text = number ? std::string() : std::string(waveHead);
+  auto bits = [](uint64_t of) {
+    std::string digits;
+    for (unsigned bit = 32; bit--;)
+      if (!digits.empty() || of >> bit & 1)
+        digits += of >> bit & 1 ? '1' : '0';
+    return "b" + (digits.empty() ? std::string("0") : digits);
+  };
+  auto time = [&](unsigned step) { return "#" + std::to_string(number * 20 + step) + "\n"; };
+  text += time(1) + "1a\n1d\n" + bits(offset) + " c\n" + bits(value) + " f\n" + time(5) + "1!\n";
+  text += time(6) + "0a\n0d\n" + time(10) + "0!\n1h\n" + time(15) + "1!\n" + time(16) + "0h\n" + time(19) +
+          "0!\n";
+  return text;
+}
+
 std::string lineOf(const std::string &kind, std::mt19937_64 &random, uint64_t number) {
-  char line[256];
+  char line[384];
   unsigned offset = unsigned(random() % 64) * 4, value = unsigned(random() % (1u << 20));
   unsigned long long us = number * 17;
   bool write = random() % 3 == 0;
@@ -53,6 +77,20 @@ std::string lineOf(const std::string &kind, std::mt19937_64 &random, uint64_t nu
   else if (kind == "mali-log")
     std::snprintf(line, sizeof line, "%u,%c,0x%08x,%08x\n", unsigned(random() % 600), write ? 'W' : 'R',
                   offset, value);
+  else if (kind == "nvdla-cfg")
+    std::snprintf(line, sizeof line, "reg_write(NVDLA_CSC.D_MISC_CFG_%u, 0x%x); // step %u\n", offset, value,
+                  unsigned(number));
+  else if (kind == "nvme-trace")
+    std::snprintf(
+        line, sizeof line,
+        "   fio-3549    [000] .....   %llu.%06llu: nvme_setup_cmd: nvme0: disk=nvme0n1, qid=2, cmdid=%u, "
+        "nsid=1, flags=0x0, meta=0x0, cmd=(nvme_cmd_read slba=%u, len=7)\n"
+        "   <idle>-0    [000] d.h..   %llu.%06llu: nvme_complete_rq: nvme0: disk=nvme0n1, qid=2, cmdid=%u, "
+        "res=0x0, retries=0, flags=0x0, status=0x0\n",
+        us / 1000000, us % 1000000, unsigned(number % 1024), value, us / 1000000, us % 1000000,
+        unsigned(number % 1024));
+  else if (kind == "vcd")
+    return waveOf(number, offset, value);
   else if (kind == "nvdla-txn")
     std::snprintf(line, sizeof line, "write_reg 0xffff%04x 0x%x #NVDLA_REGISTER_%u\n", offset, value, offset);
   else
@@ -118,6 +156,9 @@ BENCHMARK_CAPTURE(importing, mmiotrace, "mmiotrace")->Unit(benchmark::kMilliseco
 BENCHMARK_CAPTURE(importing, vfio_trace, "vfio-trace")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(importing, mali_log, "mali-log")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(importing, nvdla_txn, "nvdla-txn")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(importing, nvdla_cfg, "nvdla-cfg")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(importing, nvme_trace, "nvme-trace")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(importing, vcd, "vcd")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(importing, qtest, "qtest")->Unit(benchmark::kMillisecond);
 
 BENCHMARK_MAIN();
