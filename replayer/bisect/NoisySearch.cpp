@@ -8,8 +8,10 @@ namespace tapeback {
 
 namespace {
 
-constexpr double half = 0.5;   // Of Beta(1/2, 1/2), both.
-constexpr double always = 0.1; // That the rate is 1.
+// Of the rate's Beta distribution before anything is known: as much as so many hits and misses. It leans to
+// low rates; 1/2 and 1/2 gave answers at rates of 0.05 to 0.5 that were one to two points less often right
+// than stated (docs/decisions/0035).
+constexpr double priorHits = 0.15, priorMisses = 0.5;
 
 double entropy(double p) {
   return p <= 0 || p >= 1 ? 0 : -p * std::log2(p) - (1 - p) * std::log2(1 - p);
@@ -30,7 +32,7 @@ void NoisySearch::note(size_t place, bool differs) {
 }
 
 /// With w and all probes given, only the misses at or behind w count, and the hits all together:
-///   P(probes | w) = 0.1 [no misses] + 0.9 B(1/2 + hits, 1/2 + misses(w)) / B(1/2, 1/2)   for w <= firstHit.
+///   P(probes | w) = B(a + hits, b + misses(w)) / B(a, b)   for w <= firstHit.
 /// So w's between two places that missed are alike.
 template <typename Use>
 void NoisySearch::forPieces(Use use) const {
@@ -56,24 +58,18 @@ void NoisySearch::forPieces(Use use) const {
     misses -= at.misses;
   }
   alike.push_back({first, firstHit, misses});
-  // log of B(1/2 + hits, 1/2 + n) / B(1/2, 1/2), for all n.
+  // log of B(a + hits, b + n) / B(a + hits, b), for all n.
   std::vector<double> beta(most + 1);
-  for (uint64_t k = 0; k < hitCount; ++k)
-    beta[0] += std::log((half + double(k)) / (1 + double(k)));
   for (uint64_t n = 0; n < most; ++n)
-    beta[n + 1] = beta[n] + std::log((half + double(n)) / (1 + double(hitCount + n)));
-  double least = beta[alike.back().misses]; // The likeliest has the fewest misses.
-  double scale = alike.back().misses ? least : 0, sum = 0;
-  auto weight = [&](uint64_t n) {
-    return (1 - always) * std::exp(beta[n] - scale) + (n ? 0 : always * std::exp(-scale));
-  };
+    beta[n + 1] =
+        beta[n] + std::log((priorMisses + double(n)) / (priorHits + priorMisses + double(hitCount + n)));
+  double sum = 0, likeliest = beta[alike.back().misses]; // It has the fewest misses.
+  auto weight = [&](const Alike &a) { return std::exp(beta[a.misses] - likeliest); };
   for (const Alike &a : alike)
-    sum += double(a.last - a.first + 1) * weight(a.misses);
-  for (const Alike &a : alike) {
-    double beta1 = (1 - always) * std::exp(beta[a.misses] - scale), all = weight(a.misses);
-    double mean = (half + double(hitCount)) / (1 + double(hitCount + a.misses));
-    use(Piece{a.first, a.last, all / sum, all > 0 ? (beta1 * mean + (all - beta1)) / all : mean});
-  }
+    sum += double(a.last - a.first + 1) * weight(a);
+  for (const Alike &a : alike)
+    use(Piece{a.first, a.last, weight(a) / sum,
+              (priorHits + double(hitCount)) / (priorHits + priorMisses + double(hitCount + a.misses))});
 }
 
 NoisySearch::State NoisySearch::state() const {

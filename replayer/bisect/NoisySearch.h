@@ -18,8 +18,8 @@ struct NoisySearchOptions {
 
 /// Places 0 … N-1 in the order of time. The failure begins to act at one of them, w, each as likely before
 /// anything is known. A probe is a run to a place: it shows the failure with the rate r if the place is at or
-/// behind w, and never before w (a Z-channel). r is not known: it is 1 with probability 0.1, otherwise
-/// distributed as Beta(1/2, 1/2), independently of w. The posterior of w is exact under this, whenever one
+/// behind w, and never before w (a Z-channel). r is not known: before anything is, it is
+/// distributed as Beta(0.15, 1/2), independently of w. The posterior of w is exact under this, whenever one
 /// stops. Next comes the place whose probe is expected to say most about w.
 ///
 /// A failure that heals, or acts in several places, is not of this kind: rateTest() tells as far as the runs

@@ -193,10 +193,10 @@ TEST_CASE("noisy search: the posterior is Bayes', worked out the long way") {
     search.note(place, i == 0 || differs);
   }
   std::vector<double> posterior(places);
-  for (unsigned g = 0; g <= grid; ++g) {
-    // Beta(1/2, 1/2) is the distribution of sin² of an even angle.
-    double rate = g == grid ? 1 : std::pow(std::sin((g + 0.5) / grid * 1.5707963267948966), 2);
-    double prior = g == grid ? 0.1 : 0.9 / grid;
+  for (unsigned g = 0; g < grid; ++g) {
+    // The density of Beta(0.15, 1/2) is infinite at both ends; in s, with r^0.15 = 1 - s^2, it is nowhere.
+    double s = (g + 0.5) / grid, rate = std::pow(1 - s * s, 1 / 0.15);
+    double prior = 2 * s / std::sqrt(1 - rate);
     for (size_t w = 0; w < places; ++w) {
       double likelihood = prior;
       for (auto [place, differs] : probes)
