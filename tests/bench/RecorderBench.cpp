@@ -69,12 +69,17 @@ double rounded(double value) {
 
 // Calls.
 
-json::Object callsIn(const ScratchDirectory &scratch, const Options &options, bool recorded) {
+/// `more`: of record's options.
+json::Object callsIn(const ScratchDirectory &scratch, const Options &options, bool recorded,
+                     const std::vector<std::string> &more = {}) {
   std::string out = scratch.file("calls.json");
   std::vector<std::string> command;
-  if (recorded)
-    command = {tapebackProgram(),          "record",  "--json", "--target", "null:", "-o",
-               scratch.file("calls.tape"), "--force", "--"};
+  if (recorded) {
+    command = {tapebackProgram(),          "record", "--json", "--target", "null:", "-o",
+               scratch.file("calls.tape"), "--force"};
+    command.insert(command.end(), more.begin(), more.end());
+    command.push_back("--");
+  }
   command.insert(command.end(),
                  {TAPEBACK_BINARY_DIR "/bin/bench/recorder-calls", out, std::to_string(options.calls)});
   RunOptions run;
@@ -93,6 +98,45 @@ json::Object callsIn(const ScratchDirectory &scratch, const Options &options, bo
   return std::move(*object);
 }
 
+/// What 100 armed triggers that do not fire cost the recorded program: nothing, if they are evaluated
+/// elsewhere. The median of rounds in which both were run.
+json::Object armedCalls(const ScratchDirectory &scratch, const Options &options) {
+  constexpr unsigned count = 100, registers = 16, armedRounds = 5;
+  std::string file = scratch.file("armed.trig"), description = scratch.file("null.yaml");
+  {
+    std::ofstream text(description);
+    text << "tapeback-description: 1\nname: bench\nspaces: [bar0]\nregisters:\n";
+    for (unsigned i = 0; i < registers; ++i)
+      text << "  - {name: R" << i << ", offset: " << i * 4 << "}\n";
+  }
+  {
+    std::ofstream text(file);
+    // Of the registers that the program writes, with values that it does not.
+    for (unsigned i = 0; i < count; ++i)
+      text << "trigger t" << i << " { when write R" << i % registers << " && value == " << 0x70000000 + i
+           << " { fire \"x\"; } }\n";
+  }
+  const std::vector<std::string> described = {"--description", description},
+                                 withTriggers = {"--description", description, "--trigger", file};
+  std::vector<double> sustained, burst;
+  for (unsigned round = 0; round < armedRounds; ++round) {
+    json::Object on = callsIn(scratch, options, true, described),
+                 armed = callsIn(scratch, options, true, withTriggers);
+    auto ratio = [&](const char *key) {
+      return armed.getNumber(key).value_or(0) / on.getNumber(key).value_or(1);
+    };
+    sustained.push_back(ratio("sustained_ns"));
+    burst.push_back(ratio("burst_ns"));
+  }
+  std::nth_element(sustained.begin(), sustained.begin() + armedRounds / 2, sustained.end());
+  std::nth_element(burst.begin(), burst.begin() + armedRounds / 2, burst.end());
+  json::Object result;
+  result["triggers"] = count;
+  result["sustained_to_on"] = rounded(sustained[armedRounds / 2]);
+  result["burst_to_on"] = rounded(burst[armedRounds / 2]);
+  return result;
+}
+
 /// A packet is stamped twice: when it is issued, and when it comes back.
 json::Object hotPath(const ScratchDirectory &scratch, const Options &options) {
   json::Object off = callsIn(scratch, options, false), on = callsIn(scratch, options, true);
@@ -106,6 +150,7 @@ json::Object hotPath(const ScratchDirectory &scratch, const Options &options) {
   result["p999_to_median"] = rounded(number(on, "p999_ns") / number(on, "p50_ns"));
   result["off"] = std::move(off);
   result["on"] = std::move(on);
+  result["armed"] = armedCalls(scratch, options);
   return result;
 }
 
