@@ -133,7 +133,7 @@ TEST_CASE("the recorded program killed at 50 random moments leaves a tape that v
 TEST_CASE("the recorder killed leaves a partial tape that recovers and replays") {
   ScratchDirectory scratch;
   std::mt19937 random(6);
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 6; ++i) {
     CAPTURE(i);
     std::string tape = scratch.file("r.tape"), pidFile = scratch.file("pid");
     std::filesystem::remove(pidFile);
