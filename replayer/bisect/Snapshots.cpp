@@ -112,15 +112,20 @@ llvm::Error Bisection::keepPlace(Lockstep &run) {
   return llvm::Error::success();
 }
 
+static bool isContent(const StateDifference &difference) {
+  return difference.kind == StateDifference::Kind::Window || difference.kind == StateDifference::Kind::Memory;
+}
+
 /// The first pass. Everything is compared at every quiescent end of a window, at rest, until the states
-/// differ; from there on only whether they stay so. If the targets' snapshots fail, that is in
-/// `whyNoSnapshots`, and the pass is of no use.
+/// differ; from there on only whether they stay so. If the targets' snapshots fail, or
+/// a target does when it is looked at, that is in `whyNoSnapshots`, and the pass is of no use.
 llvm::Error Bisection::walkSnapshots(Lockstep &run) {
   auto giveUp = [&](llvm::Error error) -> llvm::Error {
     Failure failure = toFailure(std::move(error));
-    if (failure.code != "restore-failed" && failure.cls != FailureClass::Usage)
+    if (failure.cls == FailureClass::Tape || failure.cls == FailureClass::System)
       return llvm::make_error<Failure>(std::move(failure));
-    whyNoSnapshots = failure.message;
+    whyNoSnapshots =
+        failure.code == "restore-failed" ? failure.message : "at a look a target failed: " + failure.message;
     return llvm::Error::success();
   };
   size_t stride =
@@ -146,8 +151,13 @@ llvm::Error Bisection::walkSnapshots(Lockstep &run) {
     if (llvm::Error error = moveHistories(histories, boundaries[i].end))
       return error;
     Settled settled;
-    llvm::Expected<std::optional<StateDifference>> difference =
-        probeHere(run, probeAll, views(histories), state ? nullptr : &settled);
+    llvm::Expected<std::optional<StateDifference>> difference = std::optional<StateDifference>();
+    if (state && isFree && isContent(state->difference)) { // For that nothing need be put back.
+      difference = probe.compare(run, ProbeWindows | ProbeMemory, views(histories));
+      ++report.probes;
+    } else {
+      difference = probeHere(run, probeAll, views(histories), state ? nullptr : &settled);
+    }
     if (!difference)
       return giveUp(difference.takeError());
     ++report.coverage.windowsProbed;

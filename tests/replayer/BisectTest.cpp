@@ -589,6 +589,32 @@ TEST_CASE("Snapshots: what does not come again from one is intermittent, and sea
   }
 }
 
+TEST_CASE("Snapshots: a target that dies, also when it is looked at, is named where the host saw it die") {
+  ToyWorkload work = makeWorkload(31, 30);
+  unsigned named = 0, fellBack = 0;
+  for (uint64_t at = 60; at < 100; at += 3) {
+    ToyOptions dies;
+    dies.faults.dieAt = at;
+    Bisected seen = bisect(*work.tape, {}, dies, false);
+    Bisected kept =
+        bisect(*work.tape, {keeping({}, Snapshots::Work), keeping(dies, Snapshots::Work)}, quickBisect(true));
+    INFO(at, " ", summary(kept), " | ", summary(seen));
+    if (!kept.report) { // Without snapshots, a look that is not put back kills it, too.
+      CHECK(kept.failure->cls == FailureClass::Target);
+      ++fellBack;
+      continue;
+    }
+    REQUIRE(kept->first);
+    CHECK(kept->first->place.packet == seen->first->place.packet);
+    CHECK(kept->verdict == Verdict::Divergence);
+    ++named;
+    fellBack += std::string(nameOf(*kept.report)) != "deep-snapshot";
+  }
+  MESSAGE(named, " named, ", fellBack, " could not be looked at");
+  CHECK(named >= 3);
+  CHECK(fellBack >= 1);
+}
+
 TEST_CASE("Plan: the cheapest way that the targets allow, told before anything else is done") {
   ToyWorkload work = makeWorkload(33, 40);
   std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(work.tape->copy()));
