@@ -34,10 +34,16 @@ public:
     case LineVerdict::Imported: report.imported += lines; return;
     case LineVerdict::Lost: report.lost += lines; return;
     case LineVerdict::Ignored: {
+      if (verdict.why == lastRule) { // Static texts: mostly the one before again.
+        *lastCount += lines;
+        return;
+      }
       auto known = report.ignored.find(verdict.why);
       if (known == report.ignored.end())
         known = report.ignored.emplace(report.ignored.size() < maxRules ? verdict.why : "other", 0).first;
       known->second += lines;
+      lastRule = verdict.why;
+      lastCount = &known->second;
       return;
     }
     case LineVerdict::NotUnderstood:
@@ -54,6 +60,8 @@ public:
 private:
   ImportOutput &out;
   ImportReport &report;
+  const char *lastRule = nullptr;
+  uint64_t *lastCount = nullptr;
 };
 
 /// Beside the capture, and nowhere else: a capture is untrusted.

@@ -11,7 +11,9 @@
 #include "hal/description/Description.h"
 #include "recorder/import/Importers.h"
 #include "recorder/import/NvdlaMemory.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -40,10 +42,10 @@ const char *parse(Scanner &s, Statement &statement) {
   s.blanks();
   if (!s.atEnd() && !s.rest().starts_with("//"))
     return "there is something behind the command";
-  statement.verb = verb.trim();
+  statement.verb = trimmed(verb);
   arguments.split(statement.arguments, ',');
   for (StringRef &argument : statement.arguments)
-    argument = argument.trim();
+    argument = trimmed(argument);
   return nullptr;
 }
 
@@ -54,8 +56,7 @@ bool number(StringRef text, uint64_t &value) {
 
 bool isName(StringRef text) {
   return !text.empty() && text.size() <= 64 &&
-         text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") ==
-             StringRef::npos;
+         all_of(text, [](char c) { return isAlnum(c) || c == '_' || c == '.' || c == '-'; });
 }
 
 bool isRegisterCommand(StringRef verb) {
@@ -95,7 +96,7 @@ public:
   }
 
   LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
-    StringRef text = line.text.trim();
+    StringRef text = trimmed(line.text);
     if (text.empty() || text.starts_with("//"))
       return LineVerdict::ignored(text.empty() ? "blank line" : "comment");
     Scanner s(line.text);

@@ -39,7 +39,7 @@ public:
       machine += "\n" + text.take_front(16384).str();
       return LineVerdict::ignored("QEMU's command line");
     }
-    if (text.trim().empty())
+    if (trimmed(text).empty())
       return LineVerdict::ignored("blank line");
     Scanner s(text);
     uint64_t time;

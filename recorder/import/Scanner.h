@@ -144,6 +144,16 @@ private:
   const char *begin, *at, *end;
 };
 
+/// As StringRef::trim, which builds a table of its characters each time.
+inline llvm::StringRef trimmed(llvm::StringRef text) {
+  auto blank = [](char c) { return c == ' ' || unsigned(c - '\t') < 5; };
+  while (!text.empty() && blank(text.front()))
+    text = text.drop_front();
+  while (!text.empty() && blank(text.back()))
+    text = text.drop_back();
+  return text;
+}
+
 /// Nanoseconds since 1970 of "YYYY-MM-DDTHH:MM:SS[.FRACTION]Z", taken from `scanner`; false if it is none.
 bool scanIsoTime(Scanner &scanner, uint64_t &nanoseconds);
 

@@ -231,6 +231,8 @@ private:
   int watch(const Variable &variable) {
     auto [entry, isNew] = watched.try_emplace(variable.id, unsigned(values.size()));
     if (isNew) {
+      if (variable.id.size() - 1 < 2)
+        shortIds[shortId(variable.id)] = int(entry->second);
       values.emplace_back();
       before.emplace_back();
     }
@@ -402,7 +404,13 @@ private:
     }
   }
 
+  /// Where identifiers of up to two characters, which are nearly all, have their index.
+  static size_t shortId(StringRef id) {
+    return size_t(uint8_t(id[0])) << 8 | (id.size() == 2 ? uint8_t(id[1]) : 0);
+  }
   int indexOf(StringRef id) const {
+    if (LLVM_LIKELY(id.size() - 1 < 2))
+      return shortIds[shortId(id)];
     auto known = watched.find(id);
     return known == watched.end() ? -1 : int(known->second);
   }
@@ -410,6 +418,17 @@ private:
   static const char *binary(StringRef bits, WireValue &value) {
     if (bits.empty() || bits.size() > 1024)
       return "a value has 1 to 1024 bits";
+    if (LLVM_LIKELY(bits.size() <= 64)) {
+      uint64_t number = 0;
+      bool known = true;
+      for (char c : bits) {
+        number = number << 1 | (c == '1');
+        known &= (c | 1) == '1';
+      }
+      value.words.assign(1, number);
+      value.unknown = !known;
+      return nullptr;
+    }
     value.words.assign((bits.size() + 63) / 64, 0);
     value.unknown = false;
     for (size_t i = 0; i < bits.size(); ++i) {
@@ -476,6 +495,7 @@ private:
   std::vector<Variable> variables;
   StringMap<size_t> byName;
   std::string candidates;
+  std::vector<int> shortIds = std::vector<int>(1 << 16, -1);
   StringMap<unsigned> watched; ///< By identifier, to the index of its value.
   std::vector<WireValue> values, before;
   std::vector<unsigned> changed;

@@ -26,7 +26,7 @@ public:
   explicit VfioTrace(const ImporterSettings &settings) : waitNs(settings.waitNs) {}
 
   LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
-    StringRef text = line.text.trim();
+    StringRef text = trimmed(line.text);
     if (text.empty())
       return LineVerdict::ignored("blank line");
     if (text == "--" || text == "..." || text == "[...]") {

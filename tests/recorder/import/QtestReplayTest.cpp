@@ -184,7 +184,7 @@ TEST_CASE("qtest machine: death at rest, behind the last command") {
             .exited(0));
   // Long enough for the transfer's 100 ms, whatever else the machine does: QEMU is asked, too, and then its
   // timers have their turn.
-  Machine dead = scripts.replay({"--target", "qtest:?quiet=1000"});
+  Machine dead = scripts.replay({"--target", "qtest:?quiet=300"});
   CHECK_MESSAGE(dead.exit == 4, dead.text);
   CHECK(!dead.survived);
   CHECK(dead.answered == 8);
@@ -192,16 +192,45 @@ TEST_CASE("qtest machine: death at rest, behind the last command") {
   CHECK(dead.command.empty());
   CHECK(dead.lastWords.find("EDU: DMA range") != std::string::npos);
   CHECK(dead.signatureName == "SIGABRT");
-  CHECK(scripts.replay({"--target", "qtest:?quiet=1000", "--expect", "signature", "--match-level", "kind"})
+  CHECK(scripts.replay({"--target", "qtest:?quiet=300", "--expect", "signature", "--match-level", "kind"})
             .exit == 0);
   CHECK(scripts
             .import(std::string(eduSetUp) + eduTransfer,
                     {"--qemu-args", eduMachine, "--died", "SIGABRT", "--last-words", dead.signatureObject})
             .exited(0));
-  CHECK(scripts.replay({"--target", "qtest:?quiet=1000", "--expect", "signature"}).exit == 0);
+  CHECK(scripts.replay({"--target", "qtest:?quiet=300", "--expect", "signature"}).exit == 0);
   // A CPU that never starts: there the device's time stands still.
   Machine stopped = scripts.replay({"--target", "qtest:?cpu=stopped"});
   CHECK_MESSAGE(stopped.survived, stopped.text);
+}
+
+TEST_CASE("qtest machine: a dying script is reduced, and what is left runs") {
+  if (!hasQemu())
+    TB_SKIP("no qemu-system-i386");
+  Scripts scripts;
+  const std::string small = scripts.scratch.path() + "/small.tape",
+                    script = scripts.scratch.path() + "/small.qtest";
+  CHECK(scripts
+            .import(
+                "outb 0x80 0x1\ninb 0x80\nwrite 0x1000 0x2 0x0102\nclock_step\nreadl 0x1000\noutb 0x80 0x2\n"
+                "outb 0xf4 0x1\noutb 0x80 0x3\n",
+                {"--qemu-args", exitMachine})
+            .exited(0));
+  RunResult reduced = runProgram(
+      {tapebackProgram(), "reduce", scripts.tape, "--target", "qtest:", "-o", small, "--match", "kind"});
+  CHECK_MESSAGE(reduced.exited(0), reduced);
+  RunResult exported = runProgram({tapebackProgram(), "export", small, "--to", "qtest", "-o", script});
+  CHECK_MESSAGE(exported.exited(0), exported);
+  auto text = llvm::MemoryBuffer::getFile(script);
+  REQUIRE(bool(text));
+  CHECK((*text)->getBuffer() ==
+        "cat << EOF | qemu-system-i386 -M pc -nodefaults -device isa-debug-exit,iobase=0xf4 "
+        "-display none -qtest stdio\noutb 0xf4 0x1\nEOF\n");
+  // Its signature is the replay's own.
+  scripts.tape = small;
+  Machine again = scripts.replay({"--expect", "signature"});
+  CHECK_MESSAGE(again.exit == 0, again.text);
+  CHECK(again.exitCode == 3);
 }
 
 TEST_CASE("qtest machine: what is not started") {
