@@ -6,8 +6,8 @@ namespace tapeback {
 std::string deathWords(llvm::StringRef message) {
   constexpr size_t most = 200;
   llvm::StringRef words = message.split("; its last words: ").second.trim("\" ");
-  static constexpr llvm::StringLiteral reasons[] = {"ssertion",         "ERROR", "SUMMARY:", "runtime error",
-                                                    "terminate called", "panic"};
+  static constexpr llvm::StringLiteral reasons[] = {
+      "ssertion", "ERROR", "SUMMARY:", "runtime error", "terminate called", "panic", "hardware error"};
   bool tells = llvm::any_of(reasons, [&](llvm::StringRef reason) { return words.contains(reason); });
   llvm::StringRef text = tells ? words : message.split("; its last words: ").first;
   std::string result;

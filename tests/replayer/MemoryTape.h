@@ -19,6 +19,7 @@ public:
   std::vector<WindowInfo> windows;
   std::vector<Keyframe> keyframes;
   std::map<std::pair<uint64_t, uint64_t>, std::vector<uint8_t>> blobs;
+  std::vector<TriggerRecord> triggerRecords;
   size_t blockPackets = 61; ///< Small, so that everything crosses blocks.
 
   /// Stores a content and names it as the format does.
@@ -47,7 +48,7 @@ public:
   llvm::Expected<llvm::ArrayRef<uint8_t>> blob(BlobId id) override;
   uint64_t keyframeCount() const override { return keyframes.size(); }
   llvm::Expected<Keyframe> keyframe(uint64_t n) override;
-  llvm::Expected<std::vector<TriggerRecord>> triggers() override { return std::vector<TriggerRecord>(); }
+  llvm::Expected<std::vector<TriggerRecord>> triggers() override { return triggerRecords; }
 
 private:
   mutable TapeSummary theSummary;

@@ -1,0 +1,447 @@
+// Reduce against faults whose cause is known from how the toy was made: what has to be left, and what must
+// not be taken for the same failure.
+#include "replayer/reduce/Reduce.h"
+#include "format/Failure.h"
+#include "replayer/reduce/KeptTargets.h"
+#include "replayer/reduce/Plain.h"
+#include "replayer/reduce/Sequential.h"
+#include "tests/replayer/ReplayHarness.h"
+#include "tests/support/RunProgram.h"
+
+using namespace tapeback;
+using namespace tapeback::test;
+
+namespace {
+
+/// What the toys of these tests do besides.
+struct Planted {
+  bool farApart = false;  ///< The square of 7 is wrong once 0xabc was written to scratch.
+  bool alsoOther = false; ///< … and reads of the wide register are, always: another failure.
+  bool dies = false;      ///< A write of 0xdead to scratch kills it, if 0xabc was written before.
+  double rate = 1;        ///< In how many of the targets.
+  bool leaks = false;     ///< Restores leave something else in a register.
+  bool snapshots = false;
+};
+
+class PlantedToy : public ScriptedTarget {
+public:
+  PlantedToy(ToyOptions options, Planted planted, bool active)
+      : ScriptedTarget(std::move(options)), planted(planted), active(active) {}
+
+  TargetCapabilities capabilities() const override {
+    TargetCapabilities can = ScriptedTarget::capabilities();
+    can.snapshots = planted.snapshots;
+    can.maxSnapshots = 1;
+    return can;
+  }
+  llvm::Expected<uint64_t> snapshot() override {
+    kept = std::make_unique<PlantedToy>(*this, nullptr);
+    return 1;
+  }
+  llvm::Error restore(uint64_t) override {
+    if (dead)
+      return death();
+    static_cast<ScriptedTarget &>(*this) = *kept;
+    armed = kept->armed;
+    operand = kept->operand;
+    return planted.leaks ? ScriptedTarget::write(0, toy::scratch, 4, 0x77) : llvm::Error::success();
+  }
+  PlantedToy(const PlantedToy &other, std::nullptr_t)
+      : ScriptedTarget(other), planted(other.planted), active(other.active), armed(other.armed),
+        operand(other.operand) {}
+
+  llvm::Expected<uint64_t> read(TargetSpaceId space, uint64_t address, unsigned width) override {
+    if (dead)
+      return death();
+    llvm::Expected<uint64_t> value = ScriptedTarget::read(space, address, width);
+    if (!value || !active)
+      return value;
+    if (planted.farApart && armed && operand == 7 && address == toy::square)
+      return *value ^ 0x10;
+    if (planted.alsoOther && address == toy::wide)
+      return *value ^ 1;
+    return value;
+  }
+  llvm::Error write(TargetSpaceId space, uint64_t address, unsigned width, uint64_t value) override {
+    if (dead)
+      return death();
+    armed |= address == toy::scratch && value == 0xabc;
+    if (address == toy::square)
+      operand = value;
+    if (active && planted.dies && armed && address == toy::scratch && value == 0xdead) {
+      dead = true;
+      return death();
+    }
+    return ScriptedTarget::write(space, address, width, value);
+  }
+  llvm::Error reset(ResetKind kind) override {
+    if (!dead)
+      armed = false;
+    return ScriptedTarget::reset(kind);
+  }
+
+private:
+  static llvm::Error death() {
+    static unsigned deaths = 12345;
+    std::string number = std::to_string(++deaths);
+    return failTarget("target-died",
+                      "the toy was killed by signal 6; its last words: Assertion `fine' failed, "
+                      "process " +
+                          number + " at 0x" + number);
+  }
+
+  Planted planted;
+  bool active, armed = false, dead = false;
+  uint64_t operand = 0;
+  std::unique_ptr<PlantedToy> kept;
+};
+
+/// Seeded: the outcome of a test does not depend on the machine.
+EndpointFactory toys(Planted planted, std::shared_ptr<unsigned> opened = std::make_shared<unsigned>(0)) {
+  auto chance = std::make_shared<std::mt19937_64>(7);
+  return [=]() -> llvm::Expected<TargetSet> {
+    bool active = double((*chance)() >> 11) / double(uint64_t(1) << 53) < planted.rate;
+    ++*opened;
+    TargetSet set;
+    set.owned.push_back(std::make_unique<PlantedToy>(ToyOptions(), planted, active));
+    set.targets.push_back(set.owned.back().get());
+    return set;
+  };
+}
+
+/// 0xabc, a hundred operations of all kinds, the square of 7, as many again.
+std::unique_ptr<MemoryTape> farApartTape(unsigned between, uint64_t last = 0) {
+  ToyProgram program;
+  program.open();
+  program.map(toyMemory, toyMemorySize);
+  auto others = [&] {
+    for (unsigned i = 0; i < between; ++i) {
+      program.marker("op");
+      program.store(toyMemory + 64 * (i % 16), std::vector<uint8_t>(48, uint8_t(i + 1)));
+      program.dma(true, toyMemory + 64 * (i % 16), 16 * (i % 8), 48);
+      program.dma(false, toyMemory + 4096, 16 * (i % 8), 48);
+      program.square(i % 7);
+      program.read(toy::wide, 8);
+    }
+  };
+  others();
+  program.write(toy::scratch, 0xabc);
+  others();
+  program.square(7);
+  if (last)
+    program.write(toy::scratch, last);
+  return program.finish();
+}
+
+struct Reduced {
+  std::unique_ptr<TapeSource> source;
+  std::optional<TapeImage> image;
+  std::optional<ReduceReport> report;
+  std::optional<Failure> failure;
+  std::vector<Packet> packets() const {
+    return llvm::cantFail(makeCandidate(*image, report->selection)).packets;
+  }
+};
+
+Reduced reduceToy(const MemoryTape &tape, const Endpoints &endpoints, ReduceOptions options = {}) {
+  options.trial.player = quickOptions().player;
+  Reduced result;
+  result.source = llvm::cantFail(TapeSource::create(tape.copy()));
+  result.image = llvm::cantFail(TapeImage::load(*result.source));
+  llvm::Expected<ReduceReport> report = reduceTape(*result.image, endpoints, options);
+  if (report)
+    result.report = std::move(*report);
+  else
+    result.failure = toFailure(report.takeError());
+  return result;
+}
+
+bool hasWrite(const std::vector<Packet> &packets, uint64_t offset, uint64_t value) {
+  return llvm::any_of(packets, [&](const Packet &packet) {
+    return packet.kind == PacketKind::RegisterWrite && packet.address == offset && packet.value == value;
+  });
+}
+
+} // namespace
+
+TEST_CASE("reduce: two packets far apart are what is left, and another failure is none") {
+  std::unique_ptr<MemoryTape> tape = farApartTape(40);
+  Planted bad;
+  bad.farApart = true;
+  Reduced reduced = reduceToy(*tape, {toys({}), toys(bad)});
+  REQUIRE_MESSAGE(reduced.report, reduced.failure->message);
+  CHECK(reduced.report->minimal);
+  CHECK(reduced.report->certain);
+  // The write that arms it, the operand, and the read.
+  CHECK(reduced.report->after <= 4);
+  CHECK(hasWrite(reduced.packets(), toy::scratch, 0xabc));
+  CHECK(hasWrite(reduced.packets(), toy::square, 7));
+  ReduceOptions plain;
+  plain.plain = true;
+  Reduced peer = reduceToy(*tape, {toys({}), toys(bad)}, plain);
+  REQUIRE(peer.report);
+  CHECK(peer.report->minimal);
+  CHECK(2 * reduced.report->runs <= peer.report->runs);
+
+  // Of a device that fails in two ways the first is kept: the smaller tape fails earlier, but otherwise.
+  bad.alsoOther = true;
+  std::unique_ptr<MemoryTape> shorter = farApartTape(0);
+  Reduced same = reduceToy(*shorter, {toys({}), toys(bad)});
+  REQUIRE(same.report);
+  CHECK(same.report->failure.object == "SQUARE");
+  Reduced other = reduceToy(*tape, {toys({}), toys(bad)});
+  REQUIRE(other.report);
+  CHECK(other.report->failure.object != "SQUARE");
+  CHECK(!hasWrite(other.packets(), toy::square, 7));
+}
+
+TEST_CASE("reduce: transfers become shorter, and contents zero") {
+  ToyProgram program;
+  program.open();
+  program.map(toyMemory, toyMemorySize);
+  program.store(toyMemory, std::vector<uint8_t>(48, 0x5a));
+  program.dma(true, toyMemory, 0, 48);
+  program.dma(false, toyMemory + 256, 0, 48);
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  ToyOptions options;
+  options.faults.corruptDma = 0;
+  EndpointFactory bad = [&]() -> llvm::Expected<TargetSet> {
+    TargetSet set;
+    set.owned.push_back(std::make_unique<ScriptedTarget>(options));
+    set.targets.push_back(set.owned.back().get());
+    return set;
+  };
+  Reduced reduced = reduceToy(*tape, {toys({}), bad});
+  REQUIRE_MESSAGE(reduced.report, reduced.failure->message);
+  CHECK(reduced.report->minimal);
+  CHECK(reduced.report->shortened >= 1);
+  for (const Packet &packet : reduced.packets())
+    if (packet.kind == PacketKind::RegisterWrite && packet.address == toy::count)
+      CHECK(packet.value < 48);
+}
+
+TEST_CASE("reduce: what no answer shows is not found, and said") {
+  ToyProgram program;
+  program.open();
+  program.map(toyMemory, toyMemorySize);
+  program.store(toyMemory, std::vector<uint8_t>(48, 0x5a));
+  program.dma(true, toyMemory, 0, 48); // Nothing reads the buffer.
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  ToyOptions options;
+  options.faults.corruptDma = 0;
+  EndpointFactory bad = [&]() -> llvm::Expected<TargetSet> {
+    TargetSet set;
+    set.owned.push_back(std::make_unique<ScriptedTarget>(options));
+    set.targets.push_back(set.owned.back().get());
+    return set;
+  };
+  Reduced reduced = reduceToy(*tape, {toys({}), bad});
+  REQUIRE(reduced.failure);
+  CHECK(reduced.failure->code == "does-not-fail");
+  CHECK(reduced.failure->hint.find("--probe deep") != std::string::npos);
+}
+
+TEST_CASE("reduce: a death is the failure, alone and beside a second target, and is written so") {
+  std::unique_ptr<MemoryTape> tape = farApartTape(10, 0xdead);
+  Planted bad;
+  bad.dies = true;
+  for (bool alone : {true, false}) {
+    Endpoints endpoints{alone ? EndpointFactory() : toys({}), toys(bad)};
+    Reduced reduced = reduceToy(*tape, endpoints);
+    INFO("alone: ", alone);
+    REQUIRE_MESSAGE(reduced.report, reduced.failure->message);
+    CHECK(reduced.report->failure.what == "target-died");
+    // The same each time, whatever number the process had.
+    CHECK(reduced.report->failure.object == "Assertion `fine' failed, process # at #");
+    CHECK(reduced.report->minimal);
+    CHECK(reduced.report->after <= 3);
+    CHECK(hasWrite(reduced.packets(), toy::scratch, 0xabc));
+    ScratchDirectory scratch;
+    llvm::Expected<ReducedTape> written =
+        writeReduced(*reduced.image, reduced.report->selection, endpoints, TrialOptions(),
+                     reduced.report->failure, 1, scratch.file("small.tape"));
+    REQUIRE_MESSAGE(bool(written), llvm::toString(written.takeError()));
+    CHECK(written->signature.oracle == "target-error");
+    std::unique_ptr<TapeSource> small = llvm::cantFail(TapeSource::open(scratch.file("small.tape")));
+    PlantedToy dying(ToyOptions(), bad, true), sound(ToyOptions(), {}, true);
+    Target *target = &dying;
+    ReplayReport replayed = llvm::cantFail(replayTape(*small, target, quickOptions()));
+    CHECK(replayed.signature == written->signature);
+    target = &sound;
+    CHECK(llvm::cantFail(replayTape(*small, target, quickOptions())).verdict == Verdict::Divergence);
+  }
+  Reduced survivor = reduceToy(*tape, {{}, toys({})});
+  REQUIRE(survivor.failure);
+  CHECK(survivor.failure->code == "does-not-fail");
+}
+
+TEST_CASE("reduce: a failure that comes in a third of the runs is measured, and reduced by its rate") {
+  std::unique_ptr<MemoryTape> tape = farApartTape(3);
+  Planted bad;
+  bad.farApart = true;
+  bad.rate = 0.3;
+  ReduceOptions options;
+  options.intermittent.on = true;
+  Reduced reduced = reduceToy(*tape, {toys({}), toys(bad)}, options);
+  REQUIRE_MESSAGE(reduced.report, reduced.failure->message);
+  CHECK(reduced.report->minimal);
+  CHECK(!reduced.report->certain);
+  REQUIRE(reduced.report->rateBefore);
+  REQUIRE(reduced.report->rateAfter);
+  CHECK(reduced.report->rateBefore->interval().low <= 0.3);
+  CHECK(reduced.report->rateBefore->interval().high >= 0.3);
+  CHECK(hasWrite(reduced.packets(), toy::scratch, 0xabc));
+  CHECK(hasWrite(reduced.packets(), toy::square, 7));
+  CHECK(reduced.report->after <= 8);
+  // A search that takes one run for an answer loses it, or does not even find it.
+  ReduceOptions naive;
+  naive.tries = naive.needed = 2;
+  Reduced lost = reduceToy(*tape, {toys({}), toys(bad)}, naive);
+  if (lost.report)
+    CHECK(lost.report->after > reduced.report->after);
+  else
+    CHECK(lost.failure->code == "does-not-fail");
+}
+
+TEST_CASE("sequential test: wrong no more often than it says, and quick where the rates are far apart") {
+  std::mt19937_64 random(5);
+  auto answers = [&](double rate, SequentialTest::Answer wanted, double &runs) {
+    unsigned right = 0;
+    constexpr unsigned trials = 2000;
+    uint64_t all = 0;
+    for (unsigned i = 0; i < trials; ++i) {
+      SequentialTest test(0.03, 0.15, 0.05);
+      while (test.answer() == SequentialTest::Answer::Open)
+        test.add(double(random() >> 11) / double(uint64_t(1) << 53) < rate);
+      right += test.answer() == wanted;
+      all += test.runs();
+    }
+    runs = double(all) / trials;
+    return right;
+  };
+  double runs = 0;
+  // At most 5 % of 2,000 wrong; 1 % of such experiments would have more than 124.
+  CHECK(answers(0.15, SequentialTest::Answer::High, runs) >= 2000 - 124);
+  CHECK(answers(0.03, SequentialTest::Answer::Low, runs) >= 2000 - 124);
+  CHECK(answers(0.5, SequentialTest::Answer::High, runs) == 2000);
+  CHECK(runs < 5);
+  CHECK(answers(0, SequentialTest::Answer::Low, runs) == 2000);
+  CHECK(runs < 25);
+}
+
+TEST_CASE("kept targets: put back instead of opened, unless that does not bring them back") {
+  std::unique_ptr<MemoryTape> tape = farApartTape(5);
+  std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(tape->copy()));
+  Planted bad;
+  bad.farApart = bad.snapshots = true;
+  for (bool leaks : {false, true}) {
+    bad.leaks = leaks;
+    auto opened = std::make_shared<unsigned>(0);
+    KeptTargets kept(*source, quickOptions().player, toys(bad, opened));
+    Reduced reduced = reduceToy(*tape, {toys({}), kept.factory()});
+    INFO("leaks: ", leaks, " ", kept.whyNot());
+    REQUIRE_MESSAGE(reduced.report, reduced.failure->message);
+    CHECK(reduced.report->after <= 4);
+    if (leaks) {
+      CHECK(kept.whyNot().find("is not as it was") != std::string::npos);
+      CHECK(*opened >= reduced.report->runs);
+    } else {
+      CHECK(kept.whyNot().empty());
+      CHECK(*opened == 1);
+      CHECK(kept.restored() + 1 >= reduced.report->runs);
+    }
+  }
+  // One that dies in every run is opened for every run.
+  Planted dying;
+  dying.dies = dying.snapshots = true;
+  std::unique_ptr<MemoryTape> deadly = farApartTape(5, 0xdead);
+  KeptTargets kept(*source, quickOptions().player, toys(dying));
+  Reduced reduced = reduceToy(*deadly, {{}, kept.factory()});
+  REQUIRE_MESSAGE(reduced.report, reduced.failure->message);
+  CHECK(reduced.report->after <= 3);
+  CHECK(kept.opened() > 1);
+}
+
+TEST_CASE("state: goes on where it was, and is refused where it is damaged") {
+  std::unique_ptr<MemoryTape> tape = farApartTape(20);
+  Planted bad;
+  bad.farApart = true;
+  std::string text;
+  ReduceOptions options;
+  options.maxRuns = 12;
+  options.keep = [&](const ReduceState &state) {
+    text = writeState(state);
+    return llvm::Error::success();
+  };
+  Reduced stopped = reduceToy(*tape, {toys({}), toys(bad)}, options);
+  REQUIRE(stopped.report);
+  CHECK(!stopped.report->stopped.empty());
+  const uint64_t packets = stopped.source->reader().summary().packets;
+  ReduceState state = llvm::cantFail(readState(text, "state", packets));
+  CHECK(state.selection.kept == stopped.report->selection.kept);
+  CHECK(writeState(state) == text);
+  ReduceOptions again;
+  again.resume = state;
+  Reduced finished = reduceToy(*tape, {toys({}), toys(bad)}, again);
+  REQUIRE_MESSAGE(finished.report, finished.failure->message);
+  CHECK(finished.report->minimal);
+  CHECK(finished.report->after <= 4);
+  CHECK(finished.report->runs > stopped.report->runs);
+
+  auto refused = [&](const std::string &damaged, uint64_t count) {
+    llvm::Expected<ReduceState> read = readState(damaged, "state", count);
+    if (read)
+      return std::string();
+    return toFailure(read.takeError()).code;
+  };
+  CHECK(refused(text, state.selection.count() / 2) == "bad-state");
+  CHECK(refused("{}", packets) == "bad-state");
+  CHECK(refused("{", packets) != "");
+  // Byte by byte: whatever it says, reading it ends.
+  unsigned refusals = 0;
+  for (size_t i = 0; i < text.size(); i += 7) {
+    std::string damaged = text;
+    damaged[i] = char(damaged[i] ^ 0x15);
+    refusals += !refused(damaged, packets).empty();
+  }
+  CHECK(refusals > 0);
+}
+
+TEST_CASE("plain ddmin: finds what has to be there, and nothing else") {
+  std::vector<uint32_t> items(1000);
+  for (uint32_t i = 0; i < items.size(); ++i)
+    items[i] = i;
+  auto fails = [](const std::vector<uint32_t> &left) -> llvm::Expected<bool> {
+    return llvm::is_contained(left, 3u) && llvm::is_contained(left, 777u) && llvm::is_contained(left, 778u);
+  };
+  CHECK(llvm::cantFail(plainDdmin(items, fails, [] { return false; })) == std::vector<uint32_t>{3, 777, 778});
+  CHECK(llvm::cantFail(plainDdmin(items, fails, [] { return true; })) == items);
+}
+
+TEST_CASE("reduce: trigger marks go with their packets") {
+  std::unique_ptr<MemoryTape> tape = farApartTape(2);
+  uint64_t arming = 0;
+  for (uint64_t i = 0; i < tape->packets.size(); ++i)
+    if (tape->packets[i].kind == PacketKind::RegisterWrite && tape->packets[i].value == 0xabc)
+      arming = i;
+  ScratchDirectory scratch;
+  tape->triggerRecords = {{arming, "armed"}, {2, "something else"}};
+  Planted bad;
+  bad.farApart = true;
+  Endpoints endpoints{toys({}), toys(bad)};
+  Reduced reduced = reduceToy(*tape, endpoints);
+  REQUIRE(reduced.report);
+  llvm::Expected<ReducedTape> written =
+      writeReduced(*reduced.image, reduced.report->selection, endpoints, TrialOptions(),
+                   reduced.report->failure, 1, scratch.file("s.tape"));
+  REQUIRE_MESSAGE(bool(written), llvm::toString(written.takeError()));
+  CHECK(written->marks == 1);
+  CHECK(written->marksLeftOut == 1);
+  std::unique_ptr<TapeReader> small = llvm::cantFail(TapeReader::open(scratch.file("s.tape")));
+  std::vector<TapeReader::TriggerRecord> marks = llvm::cantFail(small->triggers());
+  REQUIRE(marks.size() == 1);
+  CHECK(marks[0].text == "armed");
+  PacketBatch batch;
+  llvm::cantFail(small->readPackets(marks[0].packet, 1, batch));
+  CHECK(batch.packets[0].value == 0xabc);
+}
