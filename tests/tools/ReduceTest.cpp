@@ -109,6 +109,20 @@ TEST_CASE("reduce: stopped early, the best so far is there and says that it is n
   CHECK(json.getInteger("runs") == 4);
   RunResult bad = replayOf(failing.small(), faulty, true);
   CHECK_MESSAGE(bad.exited(0), bad);
+
+  // It goes on from there, with the same targets only, and leaves no state when it is done.
+  REQUIRE(std::filesystem::exists(failing.small() + ".state"));
+  run = failing.reduce({"--resume"}, "model:edu?fault=factorial");
+  CHECK_MESSAGE(run.exited(2), run);
+  CHECK(jsonOf(run).getObject("error")->getString("code") == "bad-state");
+  run = failing.reduce({"--resume"});
+  REQUIRE_MESSAGE(run.exited(0), run);
+  json = jsonOf(run);
+  CHECK(json.getBoolean("minimal") == true);
+  CHECK(json.getInteger("runs").value_or(0) > 4);
+  CHECK(json.getInteger("packets").value_or(99) <= 14);
+  CHECK(json.getObject("bad_targets")->getInteger("opened") == 1);
+  CHECK(!std::filesystem::exists(failing.small() + ".state"));
 }
 
 TEST_CASE("reduce: by packets alone comes to a minimum, too") {
@@ -125,6 +139,10 @@ TEST_CASE("reduce: bad usage") {
   RunResult run = failing.reduce({"--match", "roughly"});
   CHECK_MESSAGE(run.exited(2), run);
   run = failing.reduce({"--tries", "2", "--needed", "3"});
+  CHECK_MESSAGE(run.exited(2), run);
+  run = failing.reduce({"--tries", "2", "--intermittent"});
+  CHECK_MESSAGE(run.exited(2), run);
+  run = failing.reduce({"--resume"});
   CHECK_MESSAGE(run.exited(2), run);
 }
 
