@@ -17,6 +17,10 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
+# -O3 where time is spent (tapeback_hot), -O2 elsewhere: a fifth less to compile.
+foreach(language C CXX)
+  string(REPLACE "-O3" "-O2" CMAKE_${language}_FLAGS_RELEASE "${CMAKE_${language}_FLAGS_RELEASE}")
+endforeach()
 
 # Not Debian's lib/x86_64-linux-gnu: programs find plugins at ../lib/tapeback from bin.
 set(CMAKE_INSTALL_LIBDIR lib CACHE PATH "Where libraries are installed")

@@ -28,6 +28,13 @@ function(tapeback_configure target)
   endif()
 endfunction()
 
+# For what runs once a packet.
+function(tapeback_hot)
+  foreach(target IN LISTS ARGN)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
+  endforeach()
+endfunction()
+
 # Sets `result` to whether this folder's targets are part of the product: built by the target `runtime`, and installed.
 function(tapeback_is_product result)
   cmake_path(IS_PREFIX PROJECT_SOURCE_DIR ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE inside)
