@@ -98,7 +98,7 @@ llvm::Expected<bool> Reducing::isSame(TapeSource &source) {
   if (options.intermittent.on) {
     const double rate = report.rateBefore->interval().rate;
     SequentialTest test(options.intermittent.loses * rate, options.intermittent.keeps * rate,
-                        options.intermittent.wrongly);
+                        options.intermittent.wrongly, options.intermittent.wronglyKept);
     while (test.answer() == SequentialTest::Answer::Open && test.runs() < options.intermittent.mostRuns &&
            !over()) {
       llvm::Expected<bool> same = runOnce(source);

@@ -14,8 +14,11 @@ struct IntermittentOptions {
   unsigned measureFailures = 10;   ///< The rate is measured until so many were seen …
   uint64_t measureRuns = 400;      ///< … or so many runs were made.
   double keeps = 0.5, loses = 0.1; ///< Of the measured rate.
-  double wrongly = 0.05;           ///< How often an answer may be wrong, either way.
-  uint64_t mostRuns = 2000;        ///< Of one candidate; one that is undecided then is not taken.
+  /// How often a part may be kept that loses it: they add up over a search, and each lowers the rate for
+  /// good.
+  double wronglyKept = 0.001;
+  double wrongly = 0.05;    ///< How often a part may be given up that keeps it.
+  uint64_t mostRuns = 2000; ///< Of one candidate; one that is undecided then is not taken.
 };
 
 struct ReduceOptions {

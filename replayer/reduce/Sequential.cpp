@@ -4,7 +4,7 @@
 
 namespace tapeback {
 
-SequentialTest::SequentialTest(double low, double high, double wrongly) {
+SequentialTest::SequentialTest(double low, double high, double wrongly, double wronglyHigh) {
   constexpr double edge = 1e-6;
   high = std::clamp(high, 2 * edge, 1 - edge);
   low = std::clamp(low, edge, high / 2);
@@ -12,6 +12,7 @@ SequentialTest::SequentialTest(double low, double high, double wrongly) {
   perFailure = std::log(high / low);
   perPass = std::log((1 - high) / (1 - low));
   bound = std::log((1 - wrongly) / wrongly);
+  boundHigh = wronglyHigh > 0 ? std::log((1 - wrongly) / std::clamp(wronglyHigh, edge, 0.5 - edge)) : bound;
 }
 
 SequentialTest::Answer SequentialTest::add(bool failed) {
@@ -21,7 +22,7 @@ SequentialTest::Answer SequentialTest::add(bool failed) {
 }
 
 SequentialTest::Answer SequentialTest::answer() const {
-  return ratio >= bound ? Answer::High : ratio <= -bound ? Answer::Low : Answer::Open;
+  return ratio >= boundHigh ? Answer::High : ratio <= -bound ? Answer::Low : Answer::Open;
 }
 
 } // namespace tapeback

@@ -13,8 +13,10 @@ class SequentialTest {
 public:
   enum class Answer : uint8_t { Open, High, Low };
 
+  /// `wronglyHigh`: how often High may be wrong, if that is to be another than `wrongly`; its bound then is
+  /// ln((1 - wrongly) / wronglyHigh).
   /// 0 < low < high < 1, 0 < wrongly < 0.5. Rates at the ends are moved inside.
-  SequentialTest(double low, double high, double wrongly);
+  SequentialTest(double low, double high, double wrongly, double wronglyHigh = 0);
 
   /// One more run.
   Answer add(bool failed);
@@ -22,7 +24,7 @@ public:
   uint64_t runs() const { return runCount; }
 
 private:
-  double perFailure, perPass, bound, ratio = 0;
+  double perFailure, perPass, bound, boundHigh, ratio = 0;
   uint64_t runCount = 0;
 };
 

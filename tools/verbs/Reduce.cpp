@@ -35,7 +35,7 @@ constexpr VerbHelp reduceHelp = {
     "\n"
     "A failure that comes and goes (--intermittent): its rate is measured on the whole tape; then each part "
     "is\n"
-    "run until a sequential test tells at 5 % whether it still fails at least half as often, or at most a\n"
+    "run until a sequential test tells whether it still fails at least half as often, or at most a\n"
     "tenth as often. {run} in a URI is the run's number.\n"
     "\n"
     "OUT has what --target answered, and behind the packet where they part a check that wants the other's\n"
