@@ -75,7 +75,8 @@ struct Keyframe {
 
 /// What makes two failures the same. Never raw window numbers or addresses: those do not survive trimming.
 struct Signature {
-  std::string oracle; ///< "check", "died", "hang", "target-error", "target-died", "error-register", "golden-digest".
+  std::string
+      oracle; ///< "check", "died", "hang", "target-error", "target-died", "error-register", "golden-digest".
   std::string name;   ///< The check's name, the register's, or the signal's.
   std::string object; ///< Buffer, descriptor, queue or register; empty if none.
   std::string field;

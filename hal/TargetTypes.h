@@ -61,10 +61,10 @@ struct InterruptResult {
 
 /// How a program fared that is the target: a machine that was started for it.
 struct MachineReport {
-  uint64_t commands = 0; ///< It was given.
-  uint64_t answered = 0; ///< Of these, also by a refusal.
-  uint64_t refused = 0;  ///< It does not know the command: neither passed nor failed.
-  bool ended = false;    ///< By itself: not because it had to be killed.
+  uint64_t commands = 0;        ///< It was given.
+  uint64_t answered = 0;        ///< Of these, also by a refusal.
+  uint64_t refused = 0;         ///< It does not know the command: neither passed nor failed.
+  bool ended = false;           ///< By itself: not because it had to be killed.
   int signal = 0, exitCode = 0; ///< Both 0 while it runs.
   std::string lastWords;        ///< One line; empty if it ended without a word.
   std::string command;          ///< What it did not answer; empty if it ended with everything answered.

@@ -248,7 +248,8 @@ int backendFindCounter(tapeback_backend_target *target, const char *description,
         continue;
       if (known.counters[id].content)
         return fail(failure, TAPEBACK_BACKEND_E_USAGE, "unknown-counter",
-                    "counter '" + known.counters[id].name + "' comes with a transfer and cannot be asked for");
+                    "counter '" + known.counters[id].name +
+                        "' comes with a transfer and cannot be asked for");
       const RegisterDescription &reg = known.registers[known.counters[id].reg];
       std::optional<TargetSpaceId> space = target->target->findSpace(reg.space);
       if (!space)

@@ -419,8 +419,20 @@ TEST_CASE("columns: unknown fields are skipped, unknown encodings and missing co
   const Session session = writeSession(directory.file("a.tape"), options);
   const ForgedTape tape(readFile(directory.file("a.tape")));
   using Root = schema::Packets;
-  const Bytes raw = ForgedTape::rawOf(tape.blocks[tape.indexOf(BlockType::Packets)]);
-  BlockHeader header = tape.blocks[tape.indexOf(BlockType::Packets)].header;
+  // A block in which a window ends: it has every column that is looked at.
+  auto windowEnds = [](const ForgedBlock &block) {
+    bool ends = false;
+    if (block.header.type == static_cast<uint16_t>(BlockType::Packets))
+      rebuild<Root>(ForgedTape::rawOf(block), [&](Root::Builder root) {
+        for (schema::Column::Reader column : root.asReader().getColumns())
+          ends |= column.getField() == static_cast<uint16_t>(PacketField::WindowPackets);
+      });
+    return ends;
+  };
+  const auto found = std::find_if(tape.blocks.begin(), tape.blocks.end(), windowEnds);
+  REQUIRE(found != tape.blocks.end());
+  const Bytes raw = ForgedTape::rawOf(*found);
+  BlockHeader header = found->header;
   auto decodeWith = [&](const std::function<void(Root::Builder)> &change, PacketBatch &batch) {
     const Bytes changed = rebuild<Root>(raw, change);
     WordBuffer buffer;
