@@ -105,8 +105,9 @@ bool Producer::waitForSpace(LaneWriter &writer, uint64_t slots) {
   lane.busy.store(writer.groups ? BusyWaiting : BusyNot, publishOrder);
   while (!roomFor(writer, slots)) {
     if (writer.head - lane.tail.load(std::memory_order_acquire) > writer.mask + 1) {
-      // The program wrote over the positions. Told ours again, the collector counts a loss and comes to it.
-      if (++repairs > 20) {
+      // The program wrote over the positions. Told ours again, the collector counts a loss and comes to it:
+      // in its time, and waking us for each piece of what it skips.
+      if (++repairs > 100) {
         found = false;
         break;
       }
