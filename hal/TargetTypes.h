@@ -1,6 +1,7 @@
 // Values that cross the Target interface.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -82,6 +83,21 @@ struct TargetOperation {
   const uint8_t *data = nullptr; ///< WriteMemory: `length` bytes, owned by the caller until submit returns.
   uint64_t length = 0;
   uint64_t packet = 0; ///< Named in failures.
+
+  /// A width that no access has stays one.
+  static TargetOperation read(TargetSpaceId space, uint64_t address, unsigned width) {
+    TargetOperation operation;
+    operation.width = uint8_t(std::min(width, 255u));
+    operation.space = space;
+    operation.address = address;
+    return operation;
+  }
+  static TargetOperation write(TargetSpaceId space, uint64_t address, unsigned width, uint64_t value) {
+    TargetOperation operation = read(space, address, width);
+    operation.kind = Kind::Write;
+    operation.value = value;
+    return operation;
+  }
 };
 
 } // namespace tapeback

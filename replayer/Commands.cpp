@@ -60,29 +60,24 @@ llvm::Expected<std::string> submitTextAt(TapeSource &source, std::optional<uint6
   return submitText(source, packet, extra);
 }
 
-/// The fence that a wait was for: the last one submitted that meets its condition.
-llvm::Expected<std::string> fenceText(TapeSource &source, uint64_t ordinal, const Packet &wait,
-                                      const PacketExtra &wanted) {
+/// The last command before `end` that `isIt` says yes to; empty if there is none.
+llvm::Expected<std::string>
+lastCommandText(TapeSource &source, uint64_t end, uint16_t device,
+                llvm::function_ref<llvm::Expected<bool>(const Packet &, const PacketExtra &)> isIt) {
   std::string text;
-  const Description *description = source.description(wait.device);
-  if (!description || description->queues.empty())
-    return text;
   llvm::Error error = walkBack(
-      source, ordinal, [&](uint64_t, const Packet &packet, const PacketExtra &extra) -> llvm::Expected<bool> {
-        const LayoutDescription *layout = layoutOf(description, packet.value);
-        if (packet.kind != PacketKind::Submit || packet.device != wait.device || !layout || !extra.payload)
+      source, end, [&](uint64_t, const Packet &packet, const PacketExtra &extra) -> llvm::Expected<bool> {
+        if (packet.kind != PacketKind::Submit || packet.device != device)
           return true;
-        llvm::Expected<llvm::ArrayRef<uint8_t>> entry = source.reader().blob(extra.payload);
-        if (!entry)
-          return entry.takeError();
-        const EntryForm *form = layout->formOf(*entry);
-        if (!form || !form->fence || entryValue(form->fields[form->fence->address], *entry) != wait.address ||
-            (entryValue(form->fields[form->fence->value], *entry) & wanted.mask) != wanted.expected)
-          return true;
-        llvm::Expected<std::string> found = submitText(source, packet, extra);
+        llvm::Expected<bool> found = isIt(packet, extra);
         if (!found)
           return found.takeError();
-        text = *found;
+        if (!*found)
+          return true;
+        llvm::Expected<std::string> said = submitText(source, packet, extra);
+        if (!said)
+          return said.takeError();
+        text = *said;
         return false;
       });
   if (error)
@@ -90,24 +85,35 @@ llvm::Expected<std::string> fenceText(TapeSource &source, uint64_t ordinal, cons
   return text;
 }
 
+/// The fence that a wait was for: the last one submitted that meets its condition.
+llvm::Expected<std::string> fenceText(TapeSource &source, uint64_t ordinal, const Packet &wait,
+                                      const PacketExtra &wanted) {
+  const Description *description = source.description(wait.device);
+  if (!description || description->queues.empty())
+    return std::string();
+  return lastCommandText(
+      source, ordinal, wait.device,
+      [&](const Packet &packet, const PacketExtra &extra) -> llvm::Expected<bool> {
+        const LayoutDescription *layout = layoutOf(description, packet.value);
+        if (!layout || !extra.payload)
+          return false;
+        llvm::Expected<llvm::ArrayRef<uint8_t>> entry = source.reader().blob(extra.payload);
+        if (!entry)
+          return entry.takeError();
+        const EntryForm *form = layout->formOf(*entry);
+        return form && form->fence &&
+               entryValue(form->fields[form->fence->address], *entry) == wait.address &&
+               (entryValue(form->fields[form->fence->value], *entry) & wanted.mask) == wanted.expected;
+      });
+}
+
 /// The command that a completion is of: the Submit of that number.
 llvm::Expected<std::string> doneText(TapeSource &source, uint64_t ordinal, const Packet &done,
                                      const PacketExtra &told) {
-  std::string text;
-  llvm::Error error = walkBack(
-      source, ordinal, [&](uint64_t, const Packet &packet, const PacketExtra &extra) -> llvm::Expected<bool> {
-        if (packet.kind != PacketKind::Submit || packet.device != done.device || packet.value != done.value ||
-            extra.count != told.count)
-          return true;
-        llvm::Expected<std::string> found = submitText(source, packet, extra);
-        if (!found)
-          return found.takeError();
-        text = *found;
-        return false;
-      });
-  if (error)
-    return error;
-  return text;
+  return lastCommandText(source, ordinal, done.device,
+                         [&](const Packet &packet, const PacketExtra &extra) -> llvm::Expected<bool> {
+                           return packet.value == done.value && extra.count == told.count;
+                         });
 }
 
 llvm::Expected<std::string> doorbellText(TapeSource &source, uint64_t ordinal) {

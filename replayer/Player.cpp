@@ -335,6 +335,20 @@ llvm::Expected<bool> Player::pace(const Packet &packet, uint64_t ordinal, Observ
   return true;
 }
 
+llvm::Expected<size_t> Player::issueAll(const PacketBatch &batch, size_t begin, size_t end,
+                                        ObservationLog &log) {
+  size_t next = begin;
+  while (next < end && !isStopped) {
+    llvm::Expected<size_t> done = issue(batch, next, end, log);
+    if (!done)
+      return done.takeError();
+    if (!*done)
+      break;
+    next += *done;
+  }
+  return next - begin;
+}
+
 llvm::Expected<size_t> Player::issue(const PacketBatch &batch, size_t begin, size_t end,
                                      ObservationLog &log) {
   size_t before = log.observations.size();

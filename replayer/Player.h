@@ -59,6 +59,8 @@ public:
   /// Failures of the target are observations; an error is the tape's, ours, or the refusal of a write that
   /// the description forbids.
   llvm::Expected<size_t> issue(const PacketBatch &batch, size_t begin, size_t end, ObservationLog &log);
+  /// The same in as many goes as it takes, for who follows another. Fewer than asked: stopped().
+  llvm::Expected<size_t> issueAll(const PacketBatch &batch, size_t begin, size_t end, ObservationLog &log);
 
   /// Issues the packets of a cluster, in the order that their lanes allow; not paced. The observations are in
   /// the tape's order, one for each unless the target stopped.

@@ -220,11 +220,7 @@ llvm::Error ModelTarget::callForNothing() {
 // ---- Registers ----
 
 llvm::Expected<uint64_t> ModelTarget::read(TargetSpaceId space, uint64_t address, unsigned width) {
-  TargetOperation operation;
-  operation.kind = TargetOperation::Kind::Read;
-  operation.space = space;
-  operation.address = address;
-  operation.width = uint8_t(std::min(width, 255u));
+  TargetOperation operation = TargetOperation::read(space, address, width);
   size_t completed = 0;
   if (llvm::Error error = checkOperation(operation))
     return error;
@@ -234,12 +230,7 @@ llvm::Expected<uint64_t> ModelTarget::read(TargetSpaceId space, uint64_t address
 }
 
 llvm::Error ModelTarget::write(TargetSpaceId space, uint64_t address, unsigned width, uint64_t value) {
-  TargetOperation operation;
-  operation.kind = TargetOperation::Kind::Write;
-  operation.space = space;
-  operation.address = address;
-  operation.width = uint8_t(std::min(width, 255u));
-  operation.value = value;
+  TargetOperation operation = TargetOperation::write(space, address, width, value);
   size_t completed = 0;
   if (llvm::Error error = checkOperation(operation))
     return error;

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 
 namespace tapeback {
 namespace {
@@ -73,7 +72,7 @@ std::vector<std::string> qemuArguments(const QemuOptions &options) {
       "-object",
       "qtest,id=qtest0,chardev=qtest,log=none",
       "-sandbox",
-      "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+      qemuSandbox,
   };
   if (options.device->medium == QemuMedium::Disk)
     addMedium(options.medium, arguments);
@@ -91,21 +90,19 @@ std::vector<std::string> qemuArguments(const QemuOptions &options) {
 llvm::Expected<std::unique_ptr<QemuMachine>>
 QemuMachine::start(const QemuOptions &options, const GuestMemory &memory, const FileDescriptor &rom,
                    const FileDescriptor &medium, const std::string &name) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return failSystem("no-descriptors", std::string("cannot make a socket pair: ") + std::strerror(errno));
-  FileDescriptor ours(ends[0]), theirs(ends[1]);
   QemuLaunch launch;
   launch.program = options.program;
   launch.arguments = qemuArguments(options);
-  launch.descriptors = {theirs.get(), memory.descriptor(), rom.get()};
+  launch.descriptors = {memory.descriptor(), rom.get()};
   if (medium)
     launch.descriptors.push_back(medium.get());
-  llvm::Expected<std::unique_ptr<QemuProcess>> process = QemuProcess::start(launch);
+  FileDescriptor socket;
+  llvm::Expected<std::unique_ptr<QemuProcess>> process =
+      QemuProcess::startOnSocket(std::move(launch), socket);
   if (!process)
     return process.takeError();
   return std::unique_ptr<QemuMachine>(
-      new QemuMachine(std::move(*process), std::move(ours), name, options.timeoutMs));
+      new QemuMachine(std::move(*process), std::move(socket), name, options.timeoutMs));
 }
 
 llvm::Expected<FileDescriptor> makeParkedRom() {

@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -235,6 +236,17 @@ void QemuProcess::Keeper::reap() {
 }
 
 QemuProcess::QemuProcess(std::shared_ptr<Keeper> keeper) : keeper(std::move(keeper)) {}
+
+llvm::Expected<std::unique_ptr<QemuProcess>> QemuProcess::startOnSocket(QemuLaunch launch,
+                                                                        FileDescriptor &socket) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return failSystem("no-descriptors", std::string("cannot make a socket pair: ") + std::strerror(errno));
+  socket = FileDescriptor(ends[0]);
+  FileDescriptor theirs(ends[1]);
+  launch.descriptors.insert(launch.descriptors.begin(), theirs.get());
+  return start(launch);
+}
 
 llvm::Expected<std::unique_ptr<QemuProcess>> QemuProcess::start(const QemuLaunch &launch) {
   auto keeper = std::make_shared<Keeper>();

@@ -6,6 +6,7 @@
 // SIGKILL or by exec, the keeper dies with it, and the kernel kills QEMU.
 #pragma once
 
+#include "hal/FileDescriptor.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
 #include <memory>
@@ -22,12 +23,18 @@ struct QemuLaunch {
   std::vector<int> descriptors;
 };
 
+/// For -sandbox: it may not start anything, nor get more rights.
+constexpr const char *qemuSandbox = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
 /// Owns the process: the destructor kills it and waits for its end. Used by one thread at a time. Failures of
 /// start: Target "target-died" if it cannot be executed, System if this machine cannot make a process. The
 /// process does not send us SIGCHLD and is not seen by a waitpid(-1) of the program we are part of.
 class QemuProcess {
 public:
   static llvm::Expected<std::unique_ptr<QemuProcess>> start(const QemuLaunch &launch);
+  /// With one end of a new socket as descriptor 3, before those of `launch`; `socket` gets the other.
+  static llvm::Expected<std::unique_ptr<QemuProcess>> startOnSocket(QemuLaunch launch,
+                                                                    FileDescriptor &socket);
   ~QemuProcess();
   QemuProcess(const QemuProcess &) = delete;
   QemuProcess &operator=(const QemuProcess &) = delete;

@@ -5,8 +5,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <sys/socket.h>
 
 namespace tapeback {
 namespace {
@@ -105,7 +103,7 @@ std::vector<std::string> qtestArguments(const QtestOptions &options) {
   all.insert(all.end(), std::begin(ours), std::end(ours));
   all.push_back(std::string("socket,id=tapeback-qtest,fd=") + socketDescriptor);
   const char *talk[] = {"-object", "qtest,id=tapeback-qtest0,chardev=tapeback-qtest,log=none", "-sandbox",
-                        "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"};
+                        qemuSandbox};
   all.insert(all.end(), std::begin(talk), std::end(talk));
   if (options.cpu == QtestOptions::Cpu::Stopped) {
     all.emplace_back("-S");
@@ -118,21 +116,18 @@ std::vector<std::string> qtestArguments(const QtestOptions &options) {
 
 llvm::Expected<std::unique_ptr<QtestMachine>>
 QtestMachine::start(const QtestOptions &options, const FileDescriptor &rom, const std::string &name) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return failSystem("no-descriptors", std::string("cannot make a socket pair: ") + std::strerror(errno));
-  FileDescriptor ours(ends[0]), theirs(ends[1]);
   QemuLaunch launch;
   launch.program = options.program;
   launch.arguments = qtestArguments(options);
-  launch.descriptors = {theirs.get()};
   if (options.cpu == QtestOptions::Cpu::Park)
-    launch.descriptors.push_back(rom.get());
-  llvm::Expected<std::unique_ptr<QemuProcess>> process = QemuProcess::start(launch);
+    launch.descriptors = {rom.get()};
+  FileDescriptor socket;
+  llvm::Expected<std::unique_ptr<QemuProcess>> process =
+      QemuProcess::startOnSocket(std::move(launch), socket);
   if (!process)
     return process.takeError();
   return std::unique_ptr<QtestMachine>(
-      new QtestMachine(std::move(*process), std::move(ours), name, options.timeoutMs));
+      new QtestMachine(std::move(*process), std::move(socket), name, options.timeoutMs));
 }
 
 llvm::Error QtestMachine::settle(const QtestOptions &options) {

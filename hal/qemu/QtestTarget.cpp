@@ -182,11 +182,7 @@ llvm::Error QtestTarget::submit(llvm::MutableArrayRef<TargetOperation> batch, si
 }
 
 llvm::Expected<uint64_t> QtestTarget::read(TargetSpaceId space, uint64_t address, unsigned width) {
-  TargetOperation operation;
-  operation.kind = TargetOperation::Kind::Read;
-  operation.width = uint8_t(width);
-  operation.space = space;
-  operation.address = address;
+  TargetOperation operation = TargetOperation::read(space, address, width);
   size_t completed;
   if (llvm::Error error = submit(operation, &completed))
     return error;
@@ -194,12 +190,7 @@ llvm::Expected<uint64_t> QtestTarget::read(TargetSpaceId space, uint64_t address
 }
 
 llvm::Error QtestTarget::write(TargetSpaceId space, uint64_t address, unsigned width, uint64_t value) {
-  TargetOperation operation;
-  operation.kind = TargetOperation::Kind::Write;
-  operation.width = uint8_t(width);
-  operation.space = space;
-  operation.address = address;
-  operation.value = value;
+  TargetOperation operation = TargetOperation::write(space, address, width, value);
   size_t completed;
   return submit(operation, &completed);
 }

@@ -50,18 +50,12 @@ llvm::Error Lockstep::issueBoth(size_t begin, size_t end, size_t *issued) {
   llvm::Expected<size_t> count = good.player->issue(batch, begin, end, good.log);
   if (!count)
     return count.takeError();
-  size_t done = 0;
-  while (done < *count && !bad.player->stopped()) {
-    llvm::Expected<size_t> more = bad.player->issue(batch, begin + done, begin + *count, bad.log);
-    if (!more)
-      return more.takeError();
-    if (!*more)
-      break;
-    done += *more;
-  }
-  *issued = done;
+  llvm::Expected<size_t> done = bad.player->issueAll(batch, begin, begin + *count, bad.log);
+  if (!done)
+    return done.takeError();
+  *issued = *done;
   if (options.issuedToBad)
-    *options.issuedToBad += done;
+    *options.issuedToBad += *done;
   return llvm::Error::success();
 }
 
@@ -216,13 +210,9 @@ llvm::Expected<LockstepPlace> Lockstep::keep(bool issued) {
   LockstepPlace place;
   place.packet = next;
   for (LockstepSide *side : {&good, &bad})
-    for (size_t i = 0; i < side->player->deviceCount(); ++i) {
-      Target &target = side->player->binding(uint16_t(i)).target();
-      llvm::Expected<uint64_t> snapshot = target.snapshot();
-      if (!snapshot)
-        return llvm::joinErrors(snapshot.takeError(), forget(place));
-      place.snapshots.emplace_back(&target, *snapshot);
-    }
+    for (size_t i = 0; i < side->player->deviceCount(); ++i)
+      if (llvm::Error error = place.snapshots.take(side->player->binding(uint16_t(i)).target()))
+        return llvm::joinErrors(std::move(error), forget(place));
   if (issued) {
     place.good = good.player->copy();
     place.bad = bad.player->copy();
@@ -231,14 +221,8 @@ llvm::Expected<LockstepPlace> Lockstep::keep(bool issued) {
 }
 
 llvm::Error Lockstep::goBack(const LockstepPlace &place, bool compare) {
-  for (const auto &[target, snapshot] : place.snapshots)
-    if (llvm::Error error = target->restore(snapshot)) {
-      Failure failure = toFailure(std::move(error));
-      return failTarget("restore-failed",
-                        "the target could not be put back to its snapshot: " + failure.message + " (" +
-                            failure.code + ")",
-                        target->identity().uri, "--no-snapshots does without");
-    }
+  if (llvm::Error error = place.snapshots.restore("--no-snapshots does without"))
+    return error;
   if (!place.good)
     return llvm::Error::success();
   good.player = place.good->copy();
@@ -252,9 +236,7 @@ llvm::Error Lockstep::goBack(const LockstepPlace &place, bool compare) {
 }
 
 llvm::Error Lockstep::forget(LockstepPlace &place) {
-  llvm::Error failed = llvm::Error::success();
-  for (const auto &[target, snapshot] : place.snapshots)
-    failed = llvm::joinErrors(std::move(failed), target->releaseSnapshot(snapshot));
+  llvm::Error failed = place.snapshots.release();
   place = {};
   return failed;
 }

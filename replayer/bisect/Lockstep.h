@@ -4,6 +4,7 @@
 #include "replayer/Divergence.h"
 #include "replayer/Player.h"
 #include "replayer/TargetSet.h"
+#include "replayer/TargetSnapshots.h"
 #include "replayer/WindowDigest.h"
 #include <functional>
 
@@ -31,7 +32,7 @@ struct LockstepPlace {
   uint64_t packet = 0; ///< The next to be issued there.
   /// What they knew; null if the place is only gone back to before anything else is issued.
   std::shared_ptr<const Player> good, bad;
-  std::vector<std::pair<Target *, uint64_t>> snapshots;
+  TargetSnapshots snapshots;
 };
 
 /// A pair of targets at the same packet. One thread; owns the targets, refers to the source. Errors are the

@@ -164,15 +164,9 @@ private:
     llvm::Expected<size_t> count = good.player->issue(batch, begin, batch.packets.size(), good.log);
     if (!count)
       return count.takeError();
-    size_t done = 0;
-    while (done < *count && !bad.player->stopped()) {
-      llvm::Expected<size_t> more = bad.player->issue(batch, begin + done, begin + *count, bad.log);
-      if (!more)
-        return more.takeError();
-      if (!*more)
-        break;
-      done += *more;
-    }
+    llvm::Expected<size_t> done = bad.player->issueAll(batch, begin, begin + *count, bad.log);
+    if (!done)
+      return done.takeError();
     if (captured) {
       keep(captured->good, good.log);
       keep(captured->bad, bad.log);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "replayer/Replay.h"
+#include "replayer/TargetSnapshots.h"
 #include "replayer/repeat/StateImage.h"
 
 namespace tapeback {
@@ -39,11 +40,7 @@ public:
 private:
   uint64_t place;
   std::string whyNot;
-  struct Kept {
-    Target *target;
-    uint64_t snapshot;
-  };
-  std::vector<Kept> snapshots; ///< By device.
+  TargetSnapshots snapshots;
   StateImage image;
   std::shared_ptr<ReplayRun> run;
   std::shared_ptr<Player> player; ///< The run's.

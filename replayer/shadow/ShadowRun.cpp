@@ -57,15 +57,7 @@ size_t ShadowRun::edge(const PacketBatch &batch, size_t begin, size_t end) {
 /// The same packets to the shadow, which may take more than one go at them.
 llvm::Error ShadowRun::issueSame(const PacketBatch &batch, size_t begin, size_t count) {
   shadowLog.clear();
-  while (shadowLog.observations.size() < count && !shadow->stopped()) {
-    llvm::Expected<size_t> done =
-        shadow->issue(batch, begin + shadowLog.observations.size(), begin + count, shadowLog);
-    if (!done)
-      return done.takeError();
-    if (!*done)
-      break;
-  }
-  return llvm::Error::success();
+  return shadow->issueAll(batch, begin, begin + count, shadowLog).takeError();
 }
 
 llvm::Error ShadowRun::issued(const PacketBatch &batch, size_t begin, size_t count, const ObservationLog &log,

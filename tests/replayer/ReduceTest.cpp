@@ -5,7 +5,7 @@
 #include "replayer/reduce/KeptTargets.h"
 #include "replayer/reduce/Plain.h"
 #include "replayer/reduce/Sequential.h"
-#include "tests/replayer/ReplayHarness.h"
+#include "tests/replayer/BisectHarness.h"
 #include "tests/support/RunProgram.h"
 
 using namespace tapeback;
@@ -102,10 +102,7 @@ EndpointFactory toys(Planted planted, std::shared_ptr<unsigned> opened = std::ma
   return [=]() -> llvm::Expected<TargetSet> {
     bool active = double((*chance)() >> 11) / double(uint64_t(1) << 53) < planted.rate;
     ++*opened;
-    TargetSet set;
-    set.owned.push_back(std::make_unique<PlantedToy>(ToyOptions(), planted, active));
-    set.targets.push_back(set.owned.back().get());
-    return set;
+    return toyTargets(std::make_unique<PlantedToy>(ToyOptions(), planted, active));
   };
 }
 
@@ -205,13 +202,7 @@ TEST_CASE("reduce: transfers become shorter, and contents zero") {
   std::unique_ptr<MemoryTape> tape = program.finish();
   ToyOptions options;
   options.faults.corruptDma = 0;
-  EndpointFactory bad = [&]() -> llvm::Expected<TargetSet> {
-    TargetSet set;
-    set.owned.push_back(std::make_unique<ScriptedTarget>(options));
-    set.targets.push_back(set.owned.back().get());
-    return set;
-  };
-  Reduced reduced = reduceToy(*tape, {toys({}), bad});
+  Reduced reduced = reduceToy(*tape, {toys({}), endpoint(options)});
   REQUIRE_MESSAGE(reduced.report, reduced.failure->message);
   CHECK(reduced.report->minimal);
   CHECK(reduced.report->shortened >= 1);
@@ -229,13 +220,7 @@ TEST_CASE("reduce: what no answer shows is not found, and said") {
   std::unique_ptr<MemoryTape> tape = program.finish();
   ToyOptions options;
   options.faults.corruptDma = 0;
-  EndpointFactory bad = [&]() -> llvm::Expected<TargetSet> {
-    TargetSet set;
-    set.owned.push_back(std::make_unique<ScriptedTarget>(options));
-    set.targets.push_back(set.owned.back().get());
-    return set;
-  };
-  Reduced reduced = reduceToy(*tape, {toys({}), bad});
+  Reduced reduced = reduceToy(*tape, {toys({}), endpoint(options)});
   REQUIRE(reduced.failure);
   CHECK(reduced.failure->code == "does-not-fail");
   CHECK(reduced.failure->hint.find("--probe deep") != std::string::npos);
