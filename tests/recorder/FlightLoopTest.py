@@ -214,6 +214,14 @@ class FlightLoopTest(unittest.TestCase):
         exported = self.run_json(TAPEBACK, "export", "--json", self.path / "full-early-1.tape", "--to", "c", "-o", source)
         self.assertGreaterEqual(exported["trigger_points"], 1)
         self.assertIn(said[0], source.read_text())
+        for kind in ("mmiotrace", "vfio-trace"):
+            capture = self.path / f"early.{kind}"
+            exported = self.run_json(TAPEBACK, "export", "--json", self.path / "full-early-1.tape", "--to", kind, "-o", capture)
+            lines = [line for line in capture.read_text().splitlines() if said[0] in line]
+            self.assertEqual((len(lines), exported["trigger_points"]), (1, 1), capture.read_text())
+            # Who reads the capture is not confused by it.
+            back = self.run_json(TAPEBACK, "import", "--json", "--from", kind, capture, "-o", self.path / f"{kind}.tape")
+            self.assertEqual(back["lines"]["not_understood"], 0, back)
         self.run_json(TAPEBACK, "trim", "--json", self.path / "full-early-1.tape", "--range", "start..end", "-o",
                       self.path / "trimmed.tape")
         trimmed = self.run_json(TAPEBACK, "dump", "--json", self.path / "trimmed.tape")
@@ -221,6 +229,20 @@ class FlightLoopTest(unittest.TestCase):
         text = subprocess.run([TAPEBACK, "trigger", "run", str(trig), str(self.path / "full.tape")],
                               capture_output=True, text=True, timeout=60).stdout
         self.assertIn("(short: the tape begins)", text)
+
+    def test_trigger_points_in_scripts(self):
+        script, trig = self.path / "q.txt", self.trig('trigger t { when read { fire "seen"; capture pre 10 packets post 10 packets; } }')
+        script.write_text("writel 0x1000 0x5\nOK\nreadl 0x1000\nOK 0x5\n")
+        self.run_json(TAPEBACK, "import", "--json", script, "--from", "qtest", "--qemu-args", "qemu-system-i386 -M q35", "-o",
+                      self.path / "q.tape")
+        self.run_json(TAPEBACK, "trigger", "run", "--json", trig, self.path / "q.tape", "-o", self.path)
+        out = self.path / "again.txt"
+        exported = self.run_json(TAPEBACK, "export", "--json", self.path / "q-t-1.tape", "--to", "qtest", "-o", out)
+        self.assertEqual(exported["trigger_points"], 1)
+        lines = out.read_text().splitlines()
+        self.assertTrue(lines[lines.index("readl 0x1000") - 1].startswith("# trigger point: t: seen (SHORT: "), lines)
+        back = self.run_json(TAPEBACK, "import", "--json", "--from", "qtest", out, "-o", self.path / "back.tape")
+        self.assertEqual((back["lines"]["not_understood"], back["ignored"].get("comment")), (0, 1))
 
     def test_minnow(self):
         trig = self.trig('trigger late { when submit count 120 { fire "here"; capture pre 200 packets post 50 packets; } }')

@@ -3,6 +3,7 @@
 #include "replayer/PacketRoles.h"
 #include "replayer/Rows.h"
 #include "replayer/StartState.h"
+#include "tools/export/Captures.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
@@ -294,11 +295,8 @@ Expected<CProgramReport> Exporting::run() {
   if (!start->keyframes.empty())
     return failUsage("starts-in-the-middle", "the tape begins with a state that the C API cannot restore", {},
                      "reduce the whole tape instead of a part of it");
-  Expected<std::vector<TapeReader::TriggerRecord>> marks = reader.triggers();
-  if (!marks)
-    return marks.takeError();
-  for (TapeReader::TriggerRecord &mark : *marks)
-    points.emplace(mark.packet, std::move(mark.text));
+  if (Error error = triggerPointsOf(reader).moveInto(points))
+    return error;
   PacketBatch batch;
   for (uint64_t at = 0; at < count; at += batch.packets.size()) {
     if (Error error = reader.readBlockFrom(at, batch))

@@ -40,7 +40,29 @@ static bool saysThatMemoryIsMissing(const Packet &loss) {
          loss.address == uint64_t(LossCause::Source);
 }
 
+Expected<std::multimap<uint64_t, std::string>> triggerPointsOf(TapeReader &reader) {
+  Expected<std::vector<TapeReader::TriggerRecord>> marks = reader.triggers();
+  if (!marks)
+    return marks.takeError();
+  std::multimap<uint64_t, std::string> points;
+  for (TapeReader::TriggerRecord &mark : *marks)
+    points.emplace(mark.packet, std::move(mark.text));
+  return points;
+}
+
+/// What would break a line is a blank there.
+static void toOneLine(std::string &text) {
+  for (char &c : text)
+    if (c == '\n' || c == '\r' || c == '\0')
+      c = ' ';
+}
+
 Expected<CaptureReport> CaptureWriter::run() {
+  Expected<std::multimap<uint64_t, std::string>> points = triggerPointsOf(source.reader());
+  if (!points)
+    return points.takeError();
+  for (auto &[packet, text] : *points)
+    toOneLine(text);
   if (Error error = begin())
     return error;
   const ImporterKind *kind = findImporter(importedFrom());
@@ -67,6 +89,8 @@ Expected<CaptureReport> CaptureWriter::run() {
       source.eachBlock(std::nullopt, [&](const PacketBatch &batch, size_t count) -> Expected<bool> {
         for (size_t i = 0; i < count; ++i) {
           ordinal = batch.firstOrdinal + i;
+          for (auto [at, last] = points->equal_range(ordinal); at != last; ++at, ++report.triggerPoints)
+            triggerPoint(batch.packets[i], at->second);
           if (Error error = one(batch.packets[i], batch.extra(batch.packets[i])))
             return error;
         }
@@ -103,9 +127,7 @@ Expected<std::string> CaptureWriter::line(BlobId id) {
   if (!content)
     return content.takeError();
   std::string text(content->begin(), content->begin() + std::min(content->size(), longest));
-  for (char &c : text)
-    if (c == '\n' || c == '\r' || c == '\0')
-      c = ' ';
+  toOneLine(text);
   return text;
 }
 

@@ -16,6 +16,8 @@ protected:
   virtual ~CaptureWriter() = default;
   virtual llvm::Error begin() { return llvm::Error::success(); }
   virtual llvm::Error write(const Packet &packet, const PacketExtra &extra) = 0;
+  /// A line that says that a trigger fired at `packet`, which is written next.
+  virtual void triggerPoint(const Packet &packet, llvm::StringRef text) = 0;
   virtual llvm::Error end() { return llvm::Error::success(); }
 
   void written() { ++report.events; }

@@ -21,6 +21,7 @@ private:
   Error begin() override;
   Error write(const Packet &packet, const PacketExtra &extra) override;
   void access(const Packet &packet);
+  void triggerPoint(const Packet &packet, StringRef text) override;
   Error marker(const Packet &packet, const PacketExtra &extra);
   void loss(const Packet &packet);
 
@@ -80,6 +81,10 @@ void ToMmiotrace::access(const Packet &packet) {
      << secondsText(packet.issueTime) << " 1 " << hexNumber(address) << " " << hexNumber(packet.value)
      << " 0x0 0\n";
   written();
+}
+
+void ToMmiotrace::triggerPoint(const Packet &packet, StringRef text) {
+  os << "MARK " << secondsText(packet.issueTime) << " trigger point: " << text << "\n";
 }
 
 Error ToMmiotrace::marker(const Packet &packet, const PacketExtra &extra) {

@@ -25,6 +25,7 @@ private:
   void command(const Packet &packet, StringRef text, StringRef value = {});
   void access(const Packet &packet);
   Error block(const Packet &packet, const PacketExtra &extra);
+  void triggerPoint(const Packet &packet, StringRef text) override;
   Error marker(const Packet &packet, const PacketExtra &extra);
   bool isLastWord(const Packet &packet) const {
     return ordinal == deadly && packet.completion == Completion::Failed;
@@ -162,6 +163,10 @@ Error ToQtest::block(const Packet &packet, const PacketExtra &extra) {
     command(packet, write ? text + data : text, write ? std::string() : data);
   }
   return Error::success();
+}
+
+void ToQtest::triggerPoint(const Packet &, StringRef text) {
+  os << "# trigger point: " << text << "\n";
 }
 
 Error ToQtest::marker(const Packet &packet, const PacketExtra &extra) {

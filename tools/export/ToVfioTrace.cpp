@@ -14,6 +14,7 @@ public:
 
 private:
   Error write(const Packet &packet, const PacketExtra &extra) override;
+  void triggerPoint(const Packet &packet, StringRef text) override;
   std::string prefix(const Packet &packet) const;
   std::string device(uint16_t number) const;
 
@@ -43,6 +44,11 @@ std::string ToVfioTrace::device(uint16_t number) const {
   bool fits = !name.empty() && name.size() <= 64 && !name.contains(":region") &&
               all_of(name, [](char c) { return c > ' ' && c < 0x7f && c != ',' && c != ')' && c != '('; });
   return fits ? name.str() : "device" + std::to_string(number);
+}
+
+/// The format has no marks: one more event of VFIO, which readers of the others pass over.
+void ToVfioTrace::triggerPoint(const Packet &packet, StringRef text) {
+  os << prefix(packet) << "vfio_trigger_point (" << device(packet.device) << ") " << text << "\n";
 }
 
 Error ToVfioTrace::write(const Packet &packet, const PacketExtra &) {

@@ -57,7 +57,10 @@ int exportCapture(Report &report, TapeSource &source, const CaptureFormat &forma
                               : Failure(FailureClass::System, "write-failed", failure.message, out.str()));
   }
   if (!report.json()) {
-    outs() << tape << " -> " << out << ": " << written.events << " events\n";
+    outs() << tape << " -> " << out << ": " << written.events << " events";
+    if (written.triggerPoints)
+      outs() << ", " << written.triggerPoints << " trigger points";
+    outs() << "\n";
     for (const auto &[what, count] : written.changed)
       outs() << "  changed  " << count << " " << what << "\n";
     for (const auto &[what, count] : written.leftOut)
@@ -69,6 +72,7 @@ int exportCapture(Report &report, TapeSource &source, const CaptureFormat &forma
   object.attribute("input", json::fixUTF8(tape));
   object.attribute("output", json::fixUTF8(out));
   object.attribute("events", written.events);
+  object.attribute("trigger_points", written.triggerPoints);
   for (const auto &[key, counts] : {std::pair("changed", &written.changed), {"left_out", &written.leftOut}})
     object.attributeObject(key, [&] {
       for (const auto &[what, count] : *counts)
