@@ -158,6 +158,12 @@ RingConsumer::Source *RingConsumer::choose() {
   }
   Source *best = nullptr;
   uint64_t bestTime = 0;
+  auto consider = [&](Source &source, const LaneReader::Head &head) {
+    if (best && head.time >= bestTime)
+      return;
+    best = &source;
+    bestTime = head.time;
+  };
   for (size_t i = 0; i < active.size();) {
     Source &source = *active[i];
     const LaneReader::Head &head = source.reader.look();
@@ -168,16 +174,19 @@ RingConsumer::Source *RingConsumer::choose() {
     }
     if (head.what == LaneReader::Next::Corrupt)
       return &source;
-    if (!best || head.time < bestTime) {
-      best = &source;
-      bestTime = head.time;
-    }
+    consider(source, head);
     ++i;
   }
-  // A lane that owes something and has nothing left may owe the oldest.
-  for (Source *source : owing)
-    if (source->reader.look().what == LaneReader::Next::Nothing)
+  // A lane that owes something and has nothing left may owe the oldest. When it comes, the lane is no longer
+  // among the active ones: it had nothing when they were last looked at.
+  for (Source *source : owing) {
+    const LaneReader::Head &head = source->reader.look();
+    if (head.what == LaneReader::Next::Nothing)
       return nullptr;
+    if (head.what == LaneReader::Next::Corrupt)
+      return source;
+    consider(*source, head);
+  }
   return best && bestTime <= limit ? best : nullptr;
 }
 

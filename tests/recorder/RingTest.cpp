@@ -349,6 +349,29 @@ TEST_CASE("wake() ends a wait, also one that has not begun") {
   waker.join();
 }
 
+TEST_CASE("what a thread was about to publish when it was held up comes in its order, however late") {
+  Pair ring;
+  Access access = someAccess(PacketKind::RegisterRead, 7, 0);
+  IssuedAccess held = ring.producer->issueInPlace(access);
+  REQUIRE(held.slot);
+  Out issued = ring.out.await();
+  CHECK(issued.record.type == RecordType::Issue);
+  // It has its second stamp, and is held up before the rest of Producer::completeInPlace().
+  Lane &lane = ring.file->lane(0);
+  lane.busy.store(BusyStamping);
+  held.slot->complete = ring.producer->stamp();
+  std::thread([&] { ring.producer->append(eventRecord(8, 1)); }).join();
+  CHECK(ring.out.next().what == Out::Empty); // Later than what is owed.
+  held.slot->completion = uint8_t(Completion::Done);
+  held.slot->state.store(SlotState::Completed);
+  lane.busy.store(BusyNot);
+  Out first = ring.out.await(), second = ring.out.await();
+  CHECK(first.record.type == RecordType::Complete);
+  CHECK(first.record.sequence == held.name);
+  CHECK(second.record.address == 8);
+  CHECK(first.record.time <= second.record.time);
+}
+
 TEST_CASE("a frozen consumer comes to an end although the producer goes on") {
   Pair ring;
   for (int i = 0; i < 10; ++i)
