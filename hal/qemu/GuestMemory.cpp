@@ -11,13 +11,11 @@
 namespace tapeback {
 namespace {
 
-/// Without a wish, addresses come from here on, as those of the other targets do.
-constexpr uint64_t firstIova = 0x1000000;
 /// From the interrupt page to the end of the legacy hole.
 constexpr uint64_t reservedEnd = 0x100000;
 constexpr size_t freeRangesTold = 8;
 
-std::string hex(uint64_t value) {
+std::string hexBytes(uint64_t value) {
   return "0x" + llvm::utohexstr(value, /*LowerCase=*/true);
 }
 
@@ -34,7 +32,7 @@ GuestMemory::~GuestMemory() {
 
 llvm::Expected<std::unique_ptr<GuestMemory>> GuestMemory::create(uint64_t bytes, uint64_t dmaMask) {
   auto failed = [&](const char *what) {
-    return failSystem("out-of-memory", std::string("guest memory of ") + hex(bytes) + " bytes: " + what +
+    return failSystem("out-of-memory", std::string("guest memory of ") + hexBytes(bytes) + " bytes: " + what +
                                            ": " + std::strerror(errno));
   };
   FileDescriptor file(::memfd_create("tapeback-guest-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -66,7 +64,7 @@ bool GuestMemory::isFree(uint64_t iova, uint64_t length) const {
 }
 
 std::optional<uint64_t> GuestMemory::findFree(uint64_t length, uint64_t alignment) const {
-  uint64_t candidate = llvm::alignTo(firstIova, alignment);
+  uint64_t candidate = llvm::alignTo(firstDeviceAddress, alignment);
   for (const auto &[start, range] : used) {
     if (start + range.length <= candidate)
       continue;
@@ -85,7 +83,7 @@ std::string GuestMemory::freeRanges() const {
   uint64_t from = 0;
   auto tell = [&](uint64_t to) {
     if (to > from && ++count <= freeRangesTold)
-      text += (count > 1 ? ", " : " ") + hex(from) + "–" + hex(to - 1);
+      text += (count > 1 ? ", " : " ") + hexBytes(from) + "–" + hexBytes(to - 1);
   };
   for (const auto &[start, range] : used) {
     tell(std::min(start, end));
@@ -111,11 +109,11 @@ llvm::Expected<MemoryRegion> GuestMemory::map(const MapRequest &request) {
     return failUsage("bad-map-request", "memory of no size was asked for");
   if (!llvm::isPowerOf2_64(request.alignment) || request.alignment > end)
     return failUsage("bad-map-request",
-                     "alignment " + hex(request.alignment) + " is not a power of two in reach");
+                     "alignment " + hexBytes(request.alignment) + " is not a power of two in reach");
   if (request.size > end)
     return failUsage(request.iova ? "iova-unavailable" : "no-device-memory",
-                     hex(request.size) + " bytes are more than the device can reach", {},
-                     "it reaches " + hex(end) + " bytes; ram=SIZE changes how much there is");
+                     hexBytes(request.size) + " bytes are more than the device can reach", {},
+                     "it reaches " + hexBytes(end) + " bytes; ram=SIZE changes how much there is");
   if (used.size() >= maxRegions)
     return failUsage("no-device-memory",
                      "there are " + std::to_string(maxRegions) + " memory regions already");
@@ -125,16 +123,17 @@ llvm::Expected<MemoryRegion> GuestMemory::map(const MapRequest &request) {
   if (request.iova) {
     if (*request.iova % pageSize)
       return failUsage("iova-unavailable",
-                       "device address " + hex(*request.iova) + " is not on a 4 KiB boundary");
+                       "device address " + hexBytes(*request.iova) + " is not on a 4 KiB boundary");
     if (!isFree(*request.iova, length))
       return failUsage("iova-unavailable",
-                       hex(length) + " bytes at device address " + hex(*request.iova) + " are not free", {},
-                       freeRanges());
+                       hexBytes(length) + " bytes at device address " + hexBytes(*request.iova) +
+                           " are not free",
+                       {}, freeRanges());
     region.iova = *request.iova;
   } else {
     std::optional<uint64_t> found = findFree(length, std::max(request.alignment, pageSize));
     if (!found)
-      return failUsage("no-device-memory", "no device memory is left for " + hex(length) + " bytes", {},
+      return failUsage("no-device-memory", "no device memory is left for " + hexBytes(length) + " bytes", {},
                        freeRanges() + "; ram=SIZE gives more");
     region.iova = *found;
   }
@@ -148,7 +147,8 @@ llvm::Expected<MemoryRegion> GuestMemory::map(const MapRequest &request) {
 llvm::Error GuestMemory::unmap(uint64_t iova) {
   auto it = used.find(iova);
   if (it == used.end() || it->second.reserved)
-    return failUsage("unmapped-memory", "no memory is mapped that starts at device address " + hex(iova));
+    return failUsage("unmapped-memory",
+                     "no memory is mapped that starts at device address " + hexBytes(iova));
   uint64_t length = it->second.length;
   used.erase(it);
   return clear(iova, length);
@@ -162,8 +162,8 @@ llvm::Expected<uint8_t *> GuestMemory::locate(uint64_t iova, uint64_t length) co
     if (!range.reserved && into < range.length && range.length - into >= length)
       return base + iova;
   }
-  return failUsage("unmapped-memory",
-                   hex(length) + " bytes at device address " + hex(iova) + " are not in one mapped region");
+  return failUsage("unmapped-memory", hexBytes(length) + " bytes at device address " + hexBytes(iova) +
+                                          " are not in one mapped region");
 }
 
 uint32_t GuestMemory::takeInterruptWord() {

@@ -10,7 +10,7 @@ constexpr llvm::StringLiteral expectedWarning = "icount sleep disabled and no ac
 constexpr size_t longestSummary = 400;
 
 bool looksLikeReason(llvm::StringRef line) {
-  return line.starts_with("qemu") || line.starts_with("ERROR:") || line.starts_with("Bail out!");
+  return line.starts_with("qemu") || line.starts_with("ERROR:");
 }
 
 } // namespace
@@ -30,6 +30,7 @@ std::string summariseLastWords(llvm::StringRef tail) {
     line = line.trim();
     if (line.empty() || line.contains(expectedWarning))
       continue;
+    line.consume_front("Bail out! "); // GLib says it twice: with this in front, and without.
     last = line;
     if (looksLikeReason(line))
       reason = line;

@@ -9,20 +9,25 @@
 namespace tapeback {
 namespace {
 
-constexpr TargetOptionHelp knownOptions[] = {
+constexpr TargetOptionHelp qtestOptions[] = {
     {"args", "ARGS", "the machine: QEMU's arguments, of which only harmless ones are taken"},
-    {"cpu", "park|stopped", "park: runs, and stops at once in a ROM of ours (default on x86); stopped: -S"},
+    {"cpu", "park|stopped",
+     "park: it stands still and the machine runs (default on x86 and ARM); stopped: -S"},
     {"qemu", "PATH", "the program, absolute or to be found in PATH (default qemu-system-ARCHITECTURE)"},
     {"quiet", "MS", "how long nothing may happen before the machine counts as at rest (default 200)"},
     {"timeout", "MS", "how long one command may take (default 10000)"},
 };
 
-constexpr const char *socketDescriptor = "3";
-constexpr const char *romPath = "/proc/self/fd/4";
+constexpr const char *qtestSocket = "3";
+constexpr const char *qtestRom = "/proc/self/fd/4";
 constexpr auto betweenLooks = std::chrono::milliseconds(5);
 
-bool isX86(llvm::StringRef architecture) {
-  return architecture == "i386" || architecture == "x86_64";
+QtestOptions::Parking parkingOf(llvm::StringRef architecture) {
+  if (architecture == "i386" || architecture == "x86_64")
+    return QtestOptions::Parking::Rom;
+  if (architecture == "arm" || architecture == "aarch64")
+    return QtestOptions::Parking::PoweredOff;
+  return QtestOptions::Parking::Unknown;
 }
 
 /// The machine without "accel=…", which we say ourselves.
@@ -39,7 +44,7 @@ std::string withoutAccelerator(llvm::StringRef machine) {
 } // namespace
 
 llvm::Expected<QtestOptions> parseQtestOptions(const TargetUri &uri) {
-  if (llvm::Error error = checkTargetOptions(uri, knownOptions))
+  if (llvm::Error error = checkTargetOptions(uri, qtestOptions))
     return error;
   const std::string *arguments = uri.find("args");
   if (!arguments)
@@ -60,13 +65,14 @@ llvm::Expected<QtestOptions> parseQtestOptions(const TargetUri &uri) {
   if (!named)
     return failUsage("bad-target-uri", "an architecture is a name like i386", "target '" + uri.text + "'",
                      "qtest:i386?args=-M q35");
-  bool x86 = isX86(options.architecture);
-  llvm::Expected<size_t> cpu = choiceOption(uri, "cpu", {"park", "stopped"}, x86 ? 0 : 1);
+  options.parking = parkingOf(options.architecture);
+  const bool canPark = options.parking != QtestOptions::Parking::Unknown;
+  llvm::Expected<size_t> cpu = choiceOption(uri, "cpu", {"park", "stopped"}, canPark ? 0 : 1);
   if (!cpu)
     return cpu.takeError();
   options.cpu = QtestOptions::Cpu(*cpu);
-  if (options.cpu == QtestOptions::Cpu::Park && !x86)
-    return failUsage("bad-target-option", "there is no ROM that stops a CPU of " + options.architecture,
+  if (options.cpu == QtestOptions::Cpu::Park && !canPark)
+    return failUsage("bad-target-option", "nobody here knows how to park a CPU of " + options.architecture,
                      "target '" + uri.text + "'", "cpu=stopped");
   llvm::Expected<uint64_t> quiet = numberOption(uri, "quiet", 200, 1, 60'000);
   if (!quiet)
@@ -101,15 +107,18 @@ std::vector<std::string> qtestArguments(const QtestOptions &options) {
   const char *ours[] = {"-no-user-config", "-display", "none",    "-monitor", "none",
                         "-accel",          "tcg",      "-chardev"};
   all.insert(all.end(), std::begin(ours), std::end(ours));
-  all.push_back(std::string("socket,id=tapeback-qtest,fd=") + socketDescriptor);
+  all.push_back(std::string("socket,id=tapeback-qtest,fd=") + qtestSocket);
   const char *talk[] = {"-object", "qtest,id=tapeback-qtest0,chardev=tapeback-qtest,log=none", "-sandbox",
                         qemuSandbox};
   all.insert(all.end(), std::begin(talk), std::end(talk));
   if (options.cpu == QtestOptions::Cpu::Stopped) {
     all.emplace_back("-S");
+  } else if (options.parking == QtestOptions::Parking::PoweredOff) {
+    all.emplace_back("-global");
+    all.emplace_back("arm-cpu.start-powered-off=on");
   } else {
     all.emplace_back("-bios");
-    all.emplace_back(romPath);
+    all.emplace_back(qtestRom);
   }
   return all;
 }
@@ -119,7 +128,7 @@ QtestMachine::start(const QtestOptions &options, const FileDescriptor &rom, cons
   QemuLaunch launch;
   launch.program = options.program;
   launch.arguments = qtestArguments(options);
-  if (options.cpu == QtestOptions::Cpu::Park)
+  if (options.cpu == QtestOptions::Cpu::Park && options.parking == QtestOptions::Parking::Rom)
     launch.descriptors = {rom.get()};
   FileDescriptor socket;
   llvm::Expected<std::unique_ptr<QemuProcess>> process =

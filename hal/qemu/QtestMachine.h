@@ -11,13 +11,20 @@ namespace tapeback {
 /// What the URI "qtest:ARCHITECTURE?args=…" asks for.
 struct QtestOptions {
   enum class Cpu : uint8_t {
-    Park,    ///< Runs, and finds a ROM that stops it for good: timers and bottom halves run. x86 only.
+    Park,    ///< Stands still while the machine runs: timers and bottom halves run. Not on all architectures.
     Stopped, ///< -S: never starts. What needs time to pass in the guest does not happen.
+  };
+  /// How a CPU is parked.
+  enum class Parking : uint8_t {
+    Rom,        ///< Runs into our ROM, which stops it for good (x86).
+    PoweredOff, ///< Nobody switches it on (ARM, where CPUs can be off).
+    Unknown,
   };
   std::string architecture; ///< "i386".
   std::string program;      ///< Absolute path.
   QemuCommand command;
   Cpu cpu = Cpu::Park;
+  Parking parking = Parking::Rom;
   uint64_t timeoutMs = 0;
   uint64_t quietMs = 0; ///< How long nothing may happen before the machine counts as at rest.
 };

@@ -3,7 +3,7 @@
 namespace tapeback {
 namespace {
 
-constexpr size_t window = 128, mostBytesAtOnce = 1 << 20, shownBytes = 96;
+constexpr size_t window = 128, mostBytesAtOnce = 1 << 20, shownBytes = 96, mostLines = 4096;
 
 } // namespace
 
@@ -43,7 +43,8 @@ llvm::Expected<QtestReply> QtestScript::ask(std::string command, bool counted) {
 }
 
 llvm::Error QtestScript::takeReply(llvm::StringRef line) {
-  // A machine whose interrupts were intercepted says so between the answers; nothing here asks for it.
+  if (line.starts_with("IRQ ")) // Of a machine whose interrupts are intercepted, between the answers.
+    return takeInterrupt(line);
   if (pending.empty())
     return nonsense(line, {});
   const Pending &front = pending.front();
@@ -56,6 +57,18 @@ llvm::Error QtestScript::takeReply(llvm::StringRef line) {
   answeredCount += front.counted;
   refusedCount += front.counted && refused;
   pending.pop_front();
+  return llvm::Error::success();
+}
+
+llvm::Error QtestScript::takeInterrupt(llvm::StringRef line) {
+  llvm::StringRef rest = line.drop_front(4);
+  const bool raise = rest.consume_front("raise ");
+  uint32_t number;
+  if ((!raise && !rest.consume_front("lower ")) || rest.getAsInteger(10, number) ||
+      raised.size() >= mostLines)
+    return nonsense(line, present());
+  if (raise)
+    ++raised[number];
   return llvm::Error::success();
 }
 

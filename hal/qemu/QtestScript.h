@@ -3,6 +3,8 @@
 
 #include "hal/qemu/QtestConnection.h"
 #include <deque>
+#include <map>
+#include <utility>
 
 namespace tapeback {
 
@@ -33,6 +35,11 @@ public:
   uint64_t issued() const { return issuedCount; }
   uint64_t answered() const { return answeredCount; } ///< Those refused too.
   uint64_t refused() const { return refusedCount; }
+  /// How often an intercepted line was raised since it was asked for last.
+  uint64_t takeRaised(uint32_t line) {
+    auto found = raised.find(line);
+    return found == raised.end() ? 0 : std::exchange(found->second, 0);
+  }
   std::string present() const override { return pending.empty() ? std::string() : pending.front().text; }
 
 private:
@@ -45,7 +52,10 @@ private:
   llvm::Error takeReply(llvm::StringRef line) override;
   size_t awaited() const override { return pending.size(); }
 
+  llvm::Error takeInterrupt(llvm::StringRef line);
+
   std::deque<Pending> pending;
+  std::map<uint32_t, uint64_t> raised; ///< By line.
   uint64_t issuedCount = 0, answeredCount = 0, refusedCount = 0;
 };
 

@@ -2,13 +2,18 @@
 #include "hal/TargetFailure.h"
 #include "hal/qemu/LastWords.h"
 #include "hal/qemu/QemuMachine.h"
+#include "hal/qemu/QtestControl.h"
 #include "hal/qemu/QtestMachine.h"
 #include "llvm/ADT/StringExtras.h"
+#include <array>
+#include <chrono>
 
 namespace tapeback {
 namespace {
 
-enum Space : TargetSpaceId { Ports, Physical, Control };
+enum MachineSpace : TargetSpaceId { Ports, Physical, Control };
+
+constexpr uint64_t betweenRests = 1'000'000; ///< For an interrupt, in nanoseconds.
 
 std::string number(uint64_t value) {
   return " 0x" + llvm::utohexstr(value, /*LowerCase=*/true);
@@ -31,7 +36,7 @@ public:
   const TargetIdentity &identity() const override { return self; }
   TargetCapabilities capabilities() const override {
     TargetCapabilities can;
-    can.memory = can.flatMemory = can.reset = true;
+    can.memory = can.flatMemory = can.reset = can.interrupts = true;
     return can;
   }
   llvm::ArrayRef<TargetSpace> spaces() const override { return spaceTable; }
@@ -48,9 +53,7 @@ public:
   llvm::Error readMemory(uint64_t address, llvm::MutableArrayRef<uint8_t> out) override;
   llvm::Error writeMemory(uint64_t address, llvm::ArrayRef<uint8_t> in) override;
 
-  llvm::Expected<InterruptResult> waitInterrupt(uint32_t, uint64_t) override {
-    return unsupportedByTarget(self, "does not intercept interrupts");
-  }
+  llvm::Expected<InterruptResult> waitInterrupt(uint32_t line, uint64_t deadlineNs) override;
   llvm::Error advance(uint64_t nanoseconds) override;
   llvm::Error reset(ResetKind kind) override;
   llvm::Error settle() override;
@@ -58,7 +61,7 @@ public:
 
 private:
   QtestScript &script() { return machine->script(); }
-  llvm::Error control(uint64_t address, uint64_t value);
+  llvm::Error control(const TargetOperation &operation);
   llvm::Error queueWrite(uint64_t address, llvm::ArrayRef<uint8_t> in);
   llvm::Error queueOperation(TargetOperation &operation, QtestReply *reply);
 
@@ -66,6 +69,8 @@ private:
   TargetIdentity self;
   FileDescriptor rom;
   std::unique_ptr<QtestMachine> machine;
+  std::array<char, qtestTextBytes> text{}; ///< Of a command that names a device.
+  bool intercepts = false;                 ///< The machine was told to tell its interrupts.
   const std::vector<TargetSpace> spaceTable = {
       {"io", 0x10000}, {"physical", ~uint64_t(0)}, {"qtest", qtestControlBytes}};
 };
@@ -76,11 +81,22 @@ llvm::Error QtestTarget::launch() {
   if (!started)
     return started.takeError();
   machine = std::move(*started);
+  text = {};
+  intercepts = false;
   return script().ask("endianness", /*counted=*/false).takeError();
 }
 
-llvm::Error QtestTarget::control(uint64_t address, uint64_t value) {
+llvm::Error QtestTarget::control(const TargetOperation &operation) {
+  const uint64_t address = operation.address, value = operation.value;
+  if (llvm::Error error = checkAccess(spaceTable, operation.space, address, operation.width))
+    return error;
+  if (address >= uint64_t(QtestControl::Text)) {
+    for (unsigned i = 0; i < operation.width; ++i)
+      text[address - uint64_t(QtestControl::Text) + i] = char(value >> (8 * i));
+    return llvm::Error::success();
+  }
   std::string command;
+  bool asksForInterrupts = false;
   switch (QtestControl(address)) {
   case QtestControl::StepToTimer: command = "clock_step"; break;
   case QtestControl::Step: command = "clock_step " + std::to_string(value); break;
@@ -88,6 +104,14 @@ llvm::Error QtestTarget::control(uint64_t address, uint64_t value) {
   case QtestControl::SetIrq:
     return failTarget("command-refused", "set_irq_in names a device, which the tape's packet does not",
                       self.uri);
+  case QtestControl::Command: {
+    command.assign(text.data(), size_t(std::min(value, qtestTextBytes)));
+    // Whoever made the tape, QEMU gets nothing that it would abort at.
+    if (const char *why = value > qtestTextBytes ? "it is too long" : whyNoTextCommand(command))
+      return failTarget("command-refused", std::string("this is no command for QEMU: ") + why, self.uri);
+    asksForInterrupts = llvm::StringRef(command).starts_with("irq_intercept_");
+    break;
+  }
   default: return failUsage("bad-register", "there is no such control of qtest", self.uri);
   }
   llvm::Expected<QtestReply> reply = script().ask(command);
@@ -96,8 +120,32 @@ llvm::Error QtestTarget::control(uint64_t address, uint64_t value) {
   if (reply->refused)
     return failTarget("command-refused",
                       "QEMU answered '" + printable(reply->text, 80) + "' to '" + command + "'", self.uri,
-                      "Debian's QEMU 7.2 has no clock that qtest can move");
+                      llvm::StringRef(command).starts_with("clock_")
+                          ? "Debian's QEMU 7.2 has no clock that qtest can move"
+                          : "");
+  intercepts |= asksForInterrupts;
   return llvm::Error::success();
+}
+
+/// Time is the host's here. What is raised is told between the answers to commands, so that one is asked.
+llvm::Expected<InterruptResult> QtestTarget::waitInterrupt(uint32_t line, uint64_t deadlineNs) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  if (llvm::Error error = flush())
+    return error;
+  if (!intercepts)
+    return failTarget("command-refused", "the script did not ask the machine for its interrupts", self.uri);
+  for (;;) {
+    InterruptResult result;
+    result.count = script().takeRaised(line);
+    result.fired = result.count != 0;
+    const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    if (result.fired || uint64_t(waited) >= deadlineNs)
+      return result;
+    machine->process().waitEnd(std::min(betweenRests, deadlineNs - uint64_t(waited)));
+    if (llvm::Error error = script().ask("endianness", /*counted=*/false).takeError())
+      return error;
+  }
 }
 
 llvm::Error QtestTarget::queueWrite(uint64_t address, llvm::ArrayRef<uint8_t> in) {
@@ -158,7 +206,7 @@ llvm::Error QtestTarget::submit(llvm::MutableArrayRef<TargetOperation> batch, si
       if (access && batch[i].kind == TargetOperation::Kind::Read)
         error = failUsage("bad-register", "the controls of qtest can only be written", self.uri);
       else if (access)
-        error = control(batch[i].address, batch[i].value);
+        error = control(batch[i]);
       if (!error) {
         *completed = begun = i + 1;
         base = script().answered();

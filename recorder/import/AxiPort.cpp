@@ -18,6 +18,26 @@ const char *axiWireName(AxiWire wire) {
   return wireNames[unsigned(wire)];
 }
 
+void WireValue::set(StringRef bits) {
+  uint64_t number = 0;
+  bool known = true;
+  for (char c : bits.take_back(64)) {
+    number = number << 1 | (c == '1');
+    known &= (c | 1) == '1';
+  }
+  set(number, known);
+  for (bits = bits.drop_back(std::min<size_t>(bits.size(), 64)); LLVM_UNLIKELY(!bits.empty());
+       bits = bits.drop_back(std::min<size_t>(bits.size(), 64))) {
+    number = 0;
+    for (char c : bits.take_back(64)) {
+      number = number << 1 | (c == '1');
+      known &= (c | 1) == '1';
+    }
+    more.push_back(number);
+  }
+  unknown = !known;
+}
+
 bool AxiPort::usable(std::string &why) const {
   auto all = [&](std::initializer_list<AxiWire> wanted) {
     for (AxiWire wire : wanted)
@@ -92,9 +112,7 @@ void AxiPort::emit(bool write, const Request &request, uint64_t beat, const Wire
                    uint64_t time, Completion completion, ImportOutput &out) {
   unsigned bus = std::max(bits[unsigned(write ? AxiWire::WData : AxiWire::RData)] / 8, 1u);
   uint64_t address = addressOf(request, beat);
-  auto byteAt = [&](uint64_t lane) -> uint8_t {
-    return data && lane / 8 < data->words.size() ? uint8_t(data->words[lane / 8] >> (8 * (lane % 8))) : 0;
-  };
+  auto byteAt = [&](uint64_t lane) -> uint8_t { return data ? data->byte(lane) : 0; };
   bool content = completion == Completion::Done, missing = !content;
   if (content && write && data->unknown) {
     out.warn("unknown-data", "data with bits that are x or z was written: it is not captured");

@@ -46,12 +46,36 @@ enum class AxiWire : uint8_t {
 constexpr unsigned axiWireCount = 29;
 const char *axiWireName(AxiWire wire);
 
-/// A value of up to 1024 bits. Unknown once a bit is x or z.
-struct WireValue {
-  llvm::SmallVector<uint64_t, 2> words; ///< Low first; those that are missing are zero.
-  bool unknown = true;                  ///< Nothing was seen yet.
-  uint64_t low() const { return words.empty() ? 0 : words[0]; }
-  bool isHigh() const { return !unknown && low() & 1; }
+/// A value of up to 1024 bits. Unknown once a bit is x or z. Nearly all have no more than 64, which are quick
+/// to set and to copy.
+class WireValue {
+public:
+  bool unknown = true; ///< Nothing was seen yet.
+
+  uint64_t low() const { return first; }
+  bool isHigh() const { return !unknown && (first & 1); }
+  uint8_t byte(uint64_t lane) const {
+    const uint64_t word = lane / 8;
+    return uint8_t((word == 0 ? first : word <= more.size() ? more[word - 1] : 0) >> (8 * (lane % 8)));
+  }
+  void set(uint64_t bits, bool known) {
+    first = bits;
+    unknown = !known;
+    if (LLVM_UNLIKELY(!more.empty()))
+      more.clear();
+  }
+  /// Bits as they are written, highest first.
+  void set(llvm::StringRef bits);
+  void set(const WireValue &other) {
+    first = other.first;
+    unknown = other.unknown;
+    if (LLVM_UNLIKELY(!more.empty() || !other.more.empty()))
+      more = other.more;
+  }
+
+private:
+  uint64_t first = 0;
+  llvm::SmallVector<uint64_t, 0> more; ///< Low first; those that are missing are zero.
 };
 
 /// Reads of the bus become RegisterReads (at most 8 bytes a beat) or MemoryReads (more), writes likewise: one

@@ -185,11 +185,13 @@ Error importLines(LineReader &lines, StringRef name, Importer &importer, ImportO
     }
   };
   for (uint64_t count = 0;; ++count) {
-    Expected<bool> more = lines.next(line);
-    if (!more)
-      return more.takeError();
-    if (!*more)
-      break;
+    if (!lines.quick(line)) {
+      Expected<bool> more = lines.next(line);
+      if (!more)
+        return more.takeError();
+      if (!*more)
+        break;
+    }
     ++report.lines;
     report.carriage += line.carriage;
     if (line.tooLong) {

@@ -97,22 +97,14 @@ std::optional<uint16_t> ImportOutput::space(StringRef name) {
   return spaces[name] = *id;
 }
 
-void ImportOutput::write(Packet packet, const PacketExtra &extra) {
-  if (failure)
-    return;
-  packet.origin = Origin::Imported;
-  packet.clock = clockId;
-  if (!packet.issueTime && !packet.completeTime)
-    packet.issueTime = now;
-  if (packet.completion == Completion::Pending)
-    packet.completeTime = 0;
-  else if (!packet.completeTime)
-    packet.completeTime = packet.issueTime;
-  eventCount += packet.kind != PacketKind::Open && packet.kind != PacketKind::Loss;
-  keep(tape.append(packet, extra));
+void ImportOutput::flushRun() {
+  if (runLength && !failure)
+    keep(tape.append(ArrayRef(run).take_front(runLength)));
+  runLength = 0;
 }
 
-uint64_t ImportOutput::append(Packet packet, const PacketExtra &extra) {
+/// What has to be on the tape in front of it, and room for it.
+void ImportOutput::beforePacket(const Packet &packet) {
   if (missingLines)
     flushMissing();
   if (memoryIsMissing && changesDevice(packet)) {
@@ -120,18 +112,26 @@ uint64_t ImportOutput::append(Packet packet, const PacketExtra &extra) {
     memoryIsMissing = false;
     lossPacket(LossCause::Source, unknownCount);
   }
-  uint64_t ordinal = tape.packetCount();
-  write(packet, extra);
-  return ordinal;
+  if (runLength == runPackets)
+    flushRun();
+}
+
+uint64_t ImportOutput::append(Packet packet, const PacketExtra &extra) {
+  beforePacket(packet);
+  flushRun();
+  stamp(packet);
+  if (!failure)
+    keep(tape.append(packet, extra));
+  return ordinal++;
 }
 
 uint64_t ImportOutput::append(Packet packet, PacketExtra extra, ArrayRef<uint8_t> content) {
   if (failure)
-    return tape.packetCount();
+    return ordinal;
   Expected<BlobId> id = tape.blob(content);
   if (!id) {
     keep(id.takeError());
-    return tape.packetCount();
+    return ordinal;
   }
   extra.payload = *id;
   bool memory = packet.kind == PacketKind::MemoryRead || packet.kind == PacketKind::MemoryWrite;
@@ -149,6 +149,7 @@ void ImportOutput::marker(StringRef text, uint16_t device) {
 }
 
 void ImportOutput::endWindow() {
+  flushRun();
   // What the device still had to do is not known, so never quiescent.
   if (!failure)
     keep(tape.endWindow(false));
@@ -159,7 +160,10 @@ void ImportOutput::lossPacket(LossCause cause, uint64_t count) {
   packet.kind = PacketKind::Loss;
   packet.address = uint64_t(cause);
   packet.value = count;
-  write(packet, {});
+  if (runLength == runPackets)
+    flushRun();
+  stamp(run[runLength++] = packet);
+  ++ordinal;
 }
 
 void ImportOutput::loss(LossCause cause, uint64_t count) {

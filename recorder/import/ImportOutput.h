@@ -4,6 +4,7 @@
 #include "format/Failure.h"
 #include "format/TapeWriter.h"
 #include "llvm/ADT/StringMap.h"
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,7 +23,8 @@ struct ImportRemark {
 /// sticky and are asked for once in a while (failed()); nothing is written after one.
 class ImportOutput {
 public:
-  ImportOutput(TapeWriter &tape, bool lacksMemory) : tape(tape), memoryIsMissing(lacksMemory) {}
+  ImportOutput(TapeWriter &tape, bool lacksMemory)
+      : tape(tape), memoryIsMissing(lacksMemory), ordinal(tape.packetCount()) {}
 
   /// Descriptions by alias; the empty alias is for every device without one of its own.
   void describe(std::map<std::string, DeviceRecord> texts) { descriptions = std::move(texts); }
@@ -47,7 +49,14 @@ public:
 
   /// Appends and returns the packet's ordinal. Without stamps it gets at()'s time; its completion, if it has
   /// none and is not pending, that of its issue.
-  uint64_t append(Packet packet, const PacketExtra &extra = {});
+  uint64_t append(const Packet &packet) {
+    if (LLVM_UNLIKELY(missingLines || memoryIsMissing || runLength == runPackets))
+      beforePacket(packet);
+    Packet &last = run[runLength++] = packet;
+    stamp(last);
+    return ordinal++;
+  }
+  uint64_t append(Packet packet, const PacketExtra &extra);
   /// The same with a content (or a name); the length of memory is filled in if it is zero.
   uint64_t append(Packet packet, PacketExtra extra, llvm::ArrayRef<uint8_t> content);
   uint64_t append(Packet packet, PacketExtra extra, llvm::StringRef content) {
@@ -77,7 +86,10 @@ public:
   /// A line was not understood: what it stood for is missing. Becomes a Loss packet before the next packet.
   void lineMissing() { ++missingLines; }
   /// The last lines' losses too.
-  void finish() { flushMissing(); }
+  void finish() {
+    flushMissing();
+    flushRun();
+  }
   bool failed() const { return failure.has_value(); }
   llvm::Error takeError();
   uint64_t events() const { return eventCount; } ///< Packets other than Open and Loss.
@@ -87,13 +99,31 @@ public:
   const llvm::StringMap<uint64_t> &warningCounts() const { return counts; }
 
 private:
-  void write(Packet packet, const PacketExtra &extra);
+  /// Packets without extras go to the tape in runs.
+  static constexpr size_t runPackets = 256;
+
+  void stamp(Packet &packet) {
+    packet.origin = Origin::Imported;
+    packet.clock = clockId;
+    if (!(packet.issueTime | packet.completeTime))
+      packet.issueTime = now;
+    if (packet.completion == Completion::Pending)
+      packet.completeTime = 0;
+    else if (!packet.completeTime)
+      packet.completeTime = packet.issueTime;
+    eventCount += packet.kind != PacketKind::Open && packet.kind != PacketKind::Loss;
+  }
+  void beforePacket(const Packet &packet);
+  void flushRun();
   void keep(llvm::Error error);
   void flushMissing();
   void lossPacket(LossCause cause, uint64_t count);
 
   TapeWriter &tape;
   bool memoryIsMissing; ///< Not said on the tape yet.
+  uint64_t ordinal;     ///< Of the next packet.
+  size_t runLength = 0;
+  std::array<Packet, runPackets> run;
   std::map<std::string, DeviceRecord> descriptions;
   llvm::StringMap<uint16_t> devices, spaces;
   std::optional<Failure> failure;

@@ -15,7 +15,7 @@ namespace {
 /// Where bytes come from: a file, or (fd < 0) only what is in the buffer already.
 class Reader : public LineReader {
 public:
-  Reader(int fd, std::string path, size_t maxLine) : fd(fd), path(std::move(path)), maxLine(maxLine) {}
+  Reader(int fd, std::string path, size_t maxLine) : LineReader(maxLine), fd(fd), path(std::move(path)) {}
   ~Reader() override {
     if (fd >= 0)
       close(fd);
@@ -23,20 +23,28 @@ public:
 
   Expected<StringRef> head() override {
     constexpr size_t headBytes = 64 << 10;
-    while (end - begin < headBytes && !atEnd)
+    while (held() < headBytes && !atEnd)
       if (Error error = fill())
         return error;
-    return StringRef(data + begin, std::min(end - begin, headBytes));
+    return StringRef(at, std::min(held(), headBytes));
   }
 
-  Expected<bool> next(CaptureLine &line) override {
+  uint64_t position() const override { return consumed + uint64_t(at - data); }
+
+  void fromText(StringRef text) {
+    data = at = text.begin();
+    stop = text.end();
+    atEnd = true;
+  }
+
+protected:
+  Expected<bool> slow(CaptureLine &line) override {
     size_t searched = 0;
     const char *newline = nullptr;
     for (;;) {
-      if (end - begin > searched)
-        newline =
-            static_cast<const char *>(std::memchr(data + begin + searched, '\n', end - begin - searched));
-      searched = end - begin;
+      if (held() > searched)
+        newline = static_cast<const char *>(std::memchr(at + searched, '\n', held() - searched));
+      searched = held();
       if (newline || atEnd || searched > maxLine)
         break;
       if (Error error = fill())
@@ -45,18 +53,18 @@ public:
     if (!newline && searched == 0)
       return false;
     if (newline)
-      searched = size_t(newline - (data + begin));
+      searched = size_t(newline - at);
     line = {};
     line.number = ++number;
     line.tooLong = searched > maxLine;
-    line.text = StringRef(data + begin, std::min(searched, maxLine));
+    line.text = StringRef(at, std::min(searched, maxLine));
     if (!newline && line.tooLong) {
       std::string kept = line.text.take_front(shownOfTooLong).str();
       beginning.swap(kept);
       line.text = beginning;
       return skipLine();
     }
-    begin += searched + (newline ? 1 : 0);
+    at += searched + (newline ? 1 : 0);
     line.unended = !newline;
     if (!line.tooLong && newline && line.text.ends_with("\r")) {
       line.text = line.text.drop_back();
@@ -67,49 +75,41 @@ public:
     return true;
   }
 
-  uint64_t position() const override { return consumed + begin; }
-
-  void fromText(StringRef text) {
-    data = text.data();
-    end = text.size();
-    atEnd = true;
-  }
-
 private:
   static constexpr size_t shownOfTooLong = 256;
   static constexpr size_t readBytes = 1 << 20;
 
+  size_t held() const { return size_t(stop - at); }
+
   Error fill() {
-    if (begin > 0) { // What was consumed makes room.
-      std::memmove(buffer.data(), buffer.data() + begin, end - begin);
-      consumed += begin;
-      end -= begin;
-      begin = 0;
-    }
-    if (buffer.size() < end + readBytes)
-      buffer.resize(end + readBytes);
-    data = buffer.data();
+    size_t kept = held();
+    if (at != data) // What was consumed makes room.
+      std::memmove(buffer.data(), at, kept);
+    consumed += uint64_t(at - data);
+    if (buffer.size() < kept + readBytes)
+      buffer.resize(kept + readBytes);
+    data = at = buffer.data();
+    stop = at + kept;
     ssize_t got;
     do
-      got = read(fd, buffer.data() + end, readBytes);
+      got = read(fd, buffer.data() + kept, readBytes);
     while (got < 0 && errno == EINTR);
     if (got < 0)
       return failUsage("unreadable", std::string("cannot read: ") + std::strerror(errno), path);
     atEnd = got == 0;
-    end += size_t(got);
+    stop += got;
     return Error::success();
   }
 
   /// Drops the rest of a line that is too long, whatever its length, in the buffer's memory.
   Expected<bool> skipLine() {
     for (;;) {
-      const char *newline =
-          end == begin ? nullptr : static_cast<const char *>(std::memchr(data + begin, '\n', end - begin));
+      const char *newline = at == stop ? nullptr : static_cast<const char *>(std::memchr(at, '\n', held()));
       if (newline) {
-        begin = size_t(newline - data) + 1;
+        at = newline + 1;
         return true;
       }
-      begin = end;
+      at = stop;
       if (atEnd)
         return true;
       if (Error error = fill())
@@ -119,11 +119,9 @@ private:
 
   int fd;
   std::string path;
-  size_t maxLine;
   std::vector<char> buffer;
-  const char *data = nullptr;
-  size_t begin = 0, end = 0; ///< Of what is read and not consumed, in data.
-  uint64_t consumed = 0, number = 0;
+  const char *data = nullptr; ///< Where what was read begins; `at` and `stop` are in it.
+  uint64_t consumed = 0;      ///< Bytes before it.
   bool atEnd = false;
   std::string beginning;
 };

@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -31,9 +32,35 @@ public:
   /// The beginning of the file, at most 64 KiB, without consuming it. Call before the first next().
   virtual llvm::Expected<llvm::StringRef> head() = 0;
   /// The next line; false at the end.
-  virtual llvm::Expected<bool> next(CaptureLine &line) = 0;
+  llvm::Expected<bool> next(CaptureLine &line) {
+    if (quick(line))
+      return true;
+    return slow(line);
+  }
+  /// The next line if all of it is in memory and it is no longer than allowed; otherwise call next().
+  bool quick(CaptureLine &line) {
+    const char *newline =
+        at == stop ? nullptr : static_cast<const char *>(std::memchr(at, '\n', size_t(stop - at)));
+    if (!newline || size_t(newline - at) > maxLine)
+      return false;
+    const bool carriage = newline != at && newline[-1] == '\r';
+    line.text = llvm::StringRef(at, size_t(newline - at) - carriage);
+    line.number = ++number;
+    line.tooLong = line.unended = false;
+    line.carriage = carriage;
+    at = newline + 1;
+    return true;
+  }
   /// Bytes consumed, for progress.
   virtual uint64_t position() const = 0;
+
+protected:
+  explicit LineReader(size_t maxLine) : maxLine(maxLine) {}
+  virtual llvm::Expected<bool> slow(CaptureLine &line) = 0;
+
+  const size_t maxLine;
+  const char *at = nullptr, *stop = nullptr; ///< What is read and not consumed.
+  uint64_t number = 0;
 };
 
 } // namespace tapeback

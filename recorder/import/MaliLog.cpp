@@ -16,7 +16,7 @@ public:
     uint64_t delta, offset, value;
     if (s.peek() == '#')
       return LineVerdict::ignored("comment");
-    if (unsigned(s.peek() - '0') > 9 && line.text.trim().empty())
+    if (unsigned(s.peek() - '0') > 9 && isBlank(line.text))
       return LineVerdict::ignored("blank line");
     if (!s.decimal(delta) || delta > ~uint64_t(0) / 2000 || !s.eat(','))
       return LineVerdict::notUnderstood(s, "a line begins with the microseconds since the one before");

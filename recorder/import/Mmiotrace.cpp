@@ -45,7 +45,7 @@ public:
       return LineVerdict::ignored("format version");
     case '#': return LineVerdict::ignored("comment");
     default:
-      if (line.text.trim().empty())
+      if (isBlank(line.text))
         return LineVerdict::ignored("blank line");
     }
     return LineVerdict::notUnderstood(1, "no mmiotrace event begins like this");

@@ -25,7 +25,12 @@ constexpr size_t maxNames = 4096;
 struct Statement {
   StringRef verb;
   SmallVector<StringRef, 6> arguments;
+  bool ofRegister = false;
 };
+
+bool isRegisterCommand(StringRef verb) {
+  return verb == "reg_write" || verb == "reg_read" || verb == "reg_read_check" || verb == "poll_reg_equal";
+}
 
 /// "verb(a, b, …);" and a comment. Null, or why not, with `s` at the place.
 const char *parse(Scanner &s, Statement &statement) {
@@ -43,9 +48,11 @@ const char *parse(Scanner &s, Statement &statement) {
   if (!s.atEnd() && !s.rest().starts_with("//"))
     return "there is something behind the command";
   statement.verb = trimmed(verb);
-  arguments.split(statement.arguments, ',');
-  for (StringRef &argument : statement.arguments)
-    argument = trimmed(argument);
+  statement.ofRegister = isRegisterCommand(statement.verb);
+  for (size_t comma; (comma = arguments.find(',')) != StringRef::npos;
+       arguments = arguments.drop_front(comma + 1))
+    statement.arguments.push_back(trimmed(arguments.take_front(comma)));
+  statement.arguments.push_back(trimmed(arguments));
   return nullptr;
 }
 
@@ -59,10 +66,6 @@ bool isName(StringRef text) {
          all_of(text, [](char c) { return isAlnum(c) || c == '_' || c == '.' || c == '-'; });
 }
 
-bool isRegisterCommand(StringRef verb) {
-  return verb == "reg_write" || verb == "reg_read" || verb == "reg_read_check" || verb == "poll_reg_equal";
-}
-
 class NvdlaCfg : public Importer {
 public:
   NvdlaCfg(const ImporterSettings &settings, std::optional<Description> given)
@@ -71,7 +74,7 @@ public:
       return;
     described = true;
     for (const RegisterDescription &reg : given->registers)
-      registers[reg.name] = {reg.offset, uint8_t(reg.width), reg.space};
+      registers[reg.name] = {reg.offset, uint8_t(reg.width), reg.space, {}};
   }
 
   bool wantsSurvey() const override { return true; }
@@ -82,9 +85,10 @@ public:
       return;
     ArrayRef<StringRef> args = statement.arguments;
     uint64_t address, length;
-    if (!described && isRegisterCommand(statement.verb) && isName(args[0]) && registers.size() < maxNames &&
-        !registers.count(args[0])) {
-      registers[args[0]] = {order.size() * 4, 4, "symbolic"};
+    if (statement.ofRegister) {
+      if (described || registers.count(args[0]) || registers.size() >= maxNames || !isName(args[0]))
+        return;
+      registers[args[0]] = {order.size() * 4, 4, "symbolic", {}};
       order.push_back(args[0].str());
     } else if (statement.verb == "mem_init" && args.size() == 4 && number(args[1], address) &&
                number(args[2], length)) {
@@ -104,7 +108,7 @@ public:
     if (const char *why = parse(s, statement))
       return LineVerdict::notUnderstood(s, why);
     start(out);
-    const char *why = isRegisterCommand(statement.verb)      ? access(statement, out)
+    const char *why = statement.ofRegister                   ? access(statement, out)
                       : statement.verb.starts_with("mem_")   ? memoryCommand(statement, out)
                       : statement.verb.starts_with("check_") ? check(statement, out)
                                                              : synchronise(statement, out);
@@ -116,6 +120,7 @@ private:
     uint64_t offset;
     uint8_t width;
     std::string space;
+    std::optional<uint16_t> tapeSpace; ///< Once it was used.
   };
 
   void start(ImportOutput &out) {
@@ -145,11 +150,12 @@ private:
     if (known == registers.end())
       return described ? "the description has no register of this name" : "this is no register's name";
     Packet packet;
-    PacketExtra extra;
     packet.device = device;
     packet.address = known->second.offset;
     packet.width = known->second.width;
-    std::optional<uint16_t> space = out.space(known->second.space);
+    std::optional<uint16_t> &space = known->second.tapeSpace;
+    if (!space)
+      space = out.space(known->second.space);
     if (!space)
       return "too many spaces";
     packet.space = *space;
@@ -163,14 +169,17 @@ private:
         (packet.width < 8 && packet.value >> (8 * packet.width)))
       return "(REGISTER, VALUE) is wanted";
     packet.kind = statement.verb == "reg_write" ? PacketKind::RegisterWrite : PacketKind::RegisterRead;
-    if (statement.verb == "poll_reg_equal") {
+    if (statement.verb != "poll_reg_equal") {
+      out.append(packet);
+    } else {
       packet.kind = PacketKind::Poll;
+      PacketExtra extra;
       extra.mask = packet.width == 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * packet.width)) - 1;
       extra.expected = packet.value;
       extra.deadline = waitNs;
       extra.count = 1;
+      out.append(packet, extra);
     }
-    out.append(packet, extra);
     return nullptr;
   }
 

@@ -49,7 +49,7 @@ Error readMemoryImage(LineReader &lines, function_ref<bool(uint64_t, ArrayRef<ui
       return more.takeError();
     if (!*more)
       break;
-    StringRef text = line.text.trim();
+    StringRef text = trimmed(line.text);
     if (text.empty() || text == "{" || text == "}" || text == "};" || text.starts_with("#") ||
         text.starts_with("//") || text.starts_with("====") || text.starts_with("dumped memory") ||
         text.starts_with("memory type") || text == "dump done" ||

@@ -29,10 +29,10 @@ public:
   }
 
   LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
-    Scanner s(line.text.take_until([](char c) { return c == '#'; }).rtrim());
+    Scanner s(trimmedRight(line.text.take_front(line.text.find('#'))));
     s.blanks();
     if (s.atEnd())
-      return LineVerdict::ignored(line.text.trim().empty() ? "blank line" : "comment");
+      return LineVerdict::ignored(isBlank(line.text) ? "blank line" : "comment");
     start(out);
     StringRef verb = s.word();
     if (verb == "write_reg")

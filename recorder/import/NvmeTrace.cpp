@@ -20,7 +20,7 @@ constexpr size_t maxCommands = 1u << 18, maxQueues = 1u << 16;
 class NvmeTrace : public Importer {
 public:
   LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
-    if (line.text.trim().empty())
+    if (isBlank(line.text))
       return LineVerdict::ignored("blank line");
     if (line.text.starts_with("#"))
       return LineVerdict::ignored("comment");
@@ -108,16 +108,18 @@ private:
       return LineVerdict::notUnderstood(s, "cmdid=, nsid=, flags=, meta= are wanted");
     s.eat(','); // Older kernels print none.
     s.blanks();
-    if (!s.eat("cmd=(") || !s.rest().rtrim().ends_with(")"))
+    if (!s.eat("cmd=(") || !trimmedRight(s.rest()).ends_with(")"))
       return LineVerdict::notUnderstood(s, "cmd=(…) is wanted (is the line cut?)");
-    StringRef text = s.rest().rtrim().drop_back().take_front(1024);
+    StringRef text = trimmedRight(s.rest()).drop_back().take_front(1024);
     Packet span;
     span.kind = PacketKind::SpanBegin;
     span.device = device;
     Outstanding entry;
-    entry.span = out.append(
-        span, {},
-        ("qid=" + Twine(qid) + " cmdid=" + Twine(cmdid) + " nsid=" + Twine(nsid) + " " + text).str());
+    name.clear();
+    for (auto [key, number] : {std::pair("qid=", qid), {" cmdid=", cmdid}, {" nsid=", nsid}})
+      name.append(key).append(std::to_string(number));
+    name.append(" ").append(text.data(), text.size());
+    entry.span = out.append(span, {}, StringRef(name));
     Packet submit;
     submit.kind = PacketKind::Submit;
     submit.completion = Completion::Pending;
@@ -127,15 +129,20 @@ private:
     PacketExtra extra;
     extra.length = 64;
     uint64_t queue = uint64_t(device) << 16 | qid;
-    if (submitted.size() < maxQueues || submitted.count(queue))
-      extra.count = submitted[queue]++;
+    auto known = submitted.find(queue);
+    if (known == submitted.end() && submitted.size() < maxQueues)
+      known = submitted.try_emplace(queue, 0).first;
+    if (known != submitted.end())
+      extra.count = known->second++;
     entry.submit = out.append(submit, extra);
     uint64_t key = keyOf(device, qid, cmdid);
-    if (outstanding.count(key))
-      out.warn("id-reused", "the command identifier is in use: its completion was not seen");
-    if (outstanding.size() >= maxCommands)
+    if (outstanding.size() >= maxCommands && !outstanding.count(key))
       outstanding.clear(); // Completions that nobody traced.
-    outstanding[key] = entry;
+    auto [place, isNew] = outstanding.try_emplace(key, entry);
+    if (!isNew) {
+      out.warn("id-reused", "the command identifier is in use: its completion was not seen");
+      place->second = entry;
+    }
     return LineVerdict::imported();
   }
 
@@ -185,6 +192,7 @@ private:
   }
 
   bool started = false;
+  std::string name;                       ///< Of a span; used again.
   std::map<uint64_t, uint64_t> submitted; ///< By device and queue.
   DenseMap<uint64_t, Outstanding> outstanding;
 };

@@ -6,12 +6,13 @@
 //   OK[ value]   FAIL …   ERR …   IRQ raise|lower N        with "[R +t] ", "[S +t] ", "[I t] " in a log
 //
 // Ports are the space "io" and addresses the space "physical" of the device "machine"; blocks are memory, and
-// the clock's commands are writes to the space "qtest" (hal/qemu/QtestTarget.h). A
+// the commands for the clock and for interrupts are writes to the space "qtest" (hal/qemu/QtestControl.h). A
 // command is written when its reply comes or the next command does: a read without one is pending (nothing to
 // compare). In a script all replies may come at the end (or in a second file); they become LateCompletions.
+// An interrupt that was raised while a command had no answer yet comes behind it: that it did is known then.
 // What would make QEMU itself abort (no argument, two blanks, a port above 0xffff …) is not understood.
 #include "hal/qemu/QemuArguments.h"
-#include "hal/qemu/QtestTarget.h"
+#include "hal/qemu/QtestControl.h"
 #include "recorder/import/Importers.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -24,7 +25,7 @@ namespace tapeback {
 namespace {
 
 constexpr uint64_t maxBlockBytes = 64u << 20, mostBytesOfPiece = 1u << 20;
-constexpr size_t maxUnanswered = 1u << 20;
+constexpr size_t maxUnanswered = 1u << 20, maxRaised = 1u << 16;
 
 class Qtest : public Importer {
 public:
@@ -56,7 +57,7 @@ public:
     }
     if (reply || (!command && isReply(text)))
       return answer(text, s.column(), out);
-    if (!command && !isCommand(text)) {
+    if (!command && !isCommand(firstWord(text))) {
       if (text.contains("qemu-system-") && !text.contains("qemu-system-: ") && !isMessage(text)) {
         if (machine.empty()) {
           machine = text.take_front(16384).str();
@@ -73,19 +74,31 @@ public:
 
   void end(ImportOutput &out) override {
     flush(out);
+    writeRaised(out);
     if (!diedName.empty())
       out.machineDied(diedName, lastWords);
   }
 
 private:
+  /// Used again and again, so that its memory is.
   struct Operation {
     Packet packet;
     PacketExtra extra;
     std::vector<uint8_t> content;
-    std::string note;    ///< Goes on the tape as a Marker in front of it.
+    std::string text; ///< Of a command that names a device; goes on the tape as a Marker in front of it, too.
     std::string marker;  ///< Not an access: goes on the tape as a Marker.
     uint64_t repeat = 0; ///< memset: bytes of content.front().
     bool reads = false;
+
+    void clear() {
+      packet = {};
+      extra = {};
+      content.clear();
+      text.clear();
+      marker.clear();
+      repeat = 0;
+      reads = false;
+    }
   };
   struct Unanswered {
     uint64_t ordinal; ///< noLink: nobody cares for its reply.
@@ -111,40 +124,35 @@ private:
     controlSpace = out.space("qtest").value_or(0);
   }
 
+  static StringRef firstWord(StringRef text) { return text.take_front(text.find(' ')); }
   static bool isReply(StringRef text) {
+    if (text.empty() || !StringRef("OFEI").contains(text.front()))
+      return false;
     for (StringRef word : {"OK", "FAIL", "ERR", "IRQ"})
       if (text == word || (text.starts_with(word) && text[word.size()] == ' '))
         return true;
     return false;
   }
-  static bool isCommand(StringRef text) {
-    StringRef word = text.take_until([](char c) { return c == ' '; });
-    static constexpr StringRef words[] = {"outb",
-                                          "outw",
-                                          "outl",
-                                          "inb",
-                                          "inw",
-                                          "inl",
-                                          "writeb",
-                                          "writew",
-                                          "writel",
-                                          "writeq",
-                                          "readb",
-                                          "readw",
-                                          "readl",
-                                          "readq",
-                                          "write",
-                                          "read",
-                                          "b64write",
-                                          "b64read",
-                                          "memset",
-                                          "clock_step",
-                                          "clock_set",
-                                          "irq_intercept_in",
-                                          "irq_intercept_out",
-                                          "set_irq_in",
-                                          "endianness"};
-    return is_contained(words, word);
+  static bool isCommand(StringRef word) {
+    auto isOne = [&](std::initializer_list<StringRef> words) { return is_contained(words, word); };
+    switch (word.empty() ? '\0' : word.front()) {
+    case 'o': return isOne({"outb", "outw", "outl"});
+    case 'i': return isOne({"inb", "inw", "inl", "irq_intercept_in", "irq_intercept_out"});
+    case 'w': return isOne({"writeb", "writew", "writel", "writeq", "write"});
+    case 'r': return isOne({"readb", "readw", "readl", "readq", "read"});
+    case 'b': return isOne({"b64write", "b64read"});
+    case 'm': return isOne({"memset"});
+    case 'c': return isOne({"clock_step", "clock_set"});
+    case 's': return isOne({"set_irq_in"});
+    case 'e': return isOne({"endianness"});
+    default: return false;
+    }
+  }
+  static bool hasTwoBlanks(StringRef text) {
+    for (size_t at = text.find(' '); at != StringRef::npos; at = text.find(' ', at + 1))
+      if (at + 1 < text.size() && text[at + 1] == ' ')
+        return true;
+    return false;
   }
   static bool isMessage(StringRef text) {
     size_t colon = text.find(": ");
@@ -193,19 +201,21 @@ private:
   //------------------------------------------------------------------------------------------===//
 
   LineVerdict execute(StringRef text, unsigned column, ImportOutput &out) {
-    Operation next;
+    Operation &next = operations[!current];
+    next.clear();
     Scanner s(text);
     StringRef verb = s.word();
     const char *why =
-        text.contains("  ") ? "two blanks in a row: QEMU would abort" : parse(verb, s, text, next, out);
+        hasTwoBlanks(text) ? "two blanks in a row: QEMU would abort" : parse(verb, s, text, next, out);
     if (why)
       return LineVerdict::notUnderstood(column + s.column() - 1, why);
     flush(out);
-    if (!next.note.empty()) // What the packet cannot say.
-      out.marker(next.note, device);
+    if (!next.text.empty()) // For people; the packets have it as numbers.
+      out.marker(next.text, device);
     next.packet.device = device;
     next.packet.issueTime = out.time();
-    held = std::move(next);
+    current = !current;
+    held = &next;
     return LineVerdict::imported();
   }
 
@@ -219,15 +229,15 @@ private:
     bool ports = verb.starts_with("in") || verb.starts_with("out");
     if (verb.starts_with("clock_"))
       return clock(verb, s, op, out);
-    if (verb == "endianness" || verb.contains("irq")) {
-      if (verb.contains("irq") && (!s.eat(' ') || s.atEnd()))
-        return "an argument is missing: QEMU would abort";
-      if (verb == "set_irq_in") {
-        op.note = text.take_front(256).str();
-        control(op, QtestControl::SetIrq, 0);
-      } else {
-        op.marker = text.take_front(256).str();
-      }
+    if (verb == "endianness") {
+      op.marker = verb.str();
+      return nullptr;
+    }
+    if (verb.contains("irq")) {
+      if (const char *why = whyNoTextCommand(text))
+        return why;
+      op.text = text.str();
+      control(op, QtestControl::Command, text.size());
       return nullptr;
     }
     if (!s.eat(' ') || !s.cNumber(address))
@@ -348,14 +358,11 @@ private:
         return LineVerdict::ignored("interrupts lowered");
       if (!started)
         start(out, "untimed");
-      Packet packet;
-      packet.kind = PacketKind::Interrupt;
-      packet.device = device;
-      packet.address = number;
-      PacketExtra extra;
-      extra.count = 1;
-      extra.deadline = waitNs;
-      out.append(packet, extra);
+      if (!held || raised.size() >= maxRaised)
+        writeRaised(out);
+      raised.push_back({number, out.time()});
+      if (!held)
+        writeRaised(out);
       return LineVerdict::imported();
     }
     if (held && !script) {
@@ -363,9 +370,10 @@ private:
       if (why)
         return LineVerdict::notUnderstood(column, why);
       write(*held, out);
-      held.reset();
+      held = nullptr;
       answered = true;
-      lastReply = text.take_front(256).str();
+      keepReply(text);
+      writeRaised(out);
       return LineVerdict::imported();
     }
     if (script) { // All commands first, then all replies.
@@ -376,6 +384,23 @@ private:
     if (answered && text.take_front(256) == lastReply)
       return LineVerdict::ignored("replies printed twice");
     return LineVerdict::notUnderstood(column, "a reply to no command");
+  }
+
+  void keepReply(StringRef text) { lastReply.assign(text.data(), std::min<size_t>(text.size(), 256)); }
+
+  void writeRaised(ImportOutput &out) {
+    for (auto [vector, time] : raised) {
+      Packet packet;
+      packet.kind = PacketKind::Interrupt;
+      packet.device = device;
+      packet.address = vector;
+      packet.issueTime = time;
+      PacketExtra extra;
+      extra.count = 1;
+      extra.deadline = waitNs;
+      out.append(packet, extra);
+    }
+    raised.clear();
   }
 
   LineVerdict lateAnswer(StringRef text, unsigned column, ImportOutput &out) {
@@ -391,7 +416,7 @@ private:
       return LineVerdict::notUnderstood(column + s.column() - 1,
                                         "the value that was read is wanted (OK 0x…)");
     unanswered.pop_front();
-    lastReply = text.take_front(256).str();
+    keepReply(text);
     answered = true;
     if (ordinal == noLink)
       return LineVerdict::ignored("replies that say no more than OK");
@@ -441,8 +466,8 @@ private:
   void flush(ImportOutput &out) {
     if (!held)
       return;
-    Operation op = std::move(*held);
-    held.reset();
+    Operation &op = *held;
+    held = nullptr;
     if (!answered)
       script = true;
     // In a script nobody knows what is read; in a log, this is what QEMU never came back from.
@@ -451,6 +476,7 @@ private:
     uint64_t ordinal = write(op, out);
     if (script && unanswered.size() < maxUnanswered)
       unanswered.push_back({op.packet.kind == PacketKind::RegisterRead ? ordinal : noLink});
+    writeRaised(out);
   }
 
   uint64_t write(Operation &op, ImportOutput &out) {
@@ -458,6 +484,8 @@ private:
       out.marker(op.marker, device);
       return noLink;
     }
+    if (!op.text.empty())
+      writeText(op, out);
     if (op.repeat) {
       uint64_t left = op.repeat, first = noLink;
       uint8_t value = op.content.front();
@@ -472,9 +500,25 @@ private:
     }
     if (!op.content.empty())
       return out.append(op.packet, op.extra, op.content);
+    if (!op.extra.length)
+      return out.append(op.packet);
     if (op.packet.kind == PacketKind::MemoryRead)
       op.packet.flags |= NotCaptured;
     return out.append(op.packet, op.extra);
+  }
+
+  /// What a command with names says, eight characters a write; the command itself is the write behind them.
+  static void writeText(const Operation &op, ImportOutput &out) {
+    for (size_t at = 0; at < op.text.size(); at += 8) {
+      Packet packet = op.packet;
+      packet.address = uint64_t(QtestControl::Text) + at;
+      packet.value = 0;
+      for (size_t i = at; i < std::min(at + 8, op.text.size()); ++i)
+        packet.value |= uint64_t(uint8_t(op.text[i])) << (8 * (i - at));
+      packet.completion = Completion::Done;
+      packet.completeTime = packet.issueTime;
+      out.append(packet);
+    }
   }
 
   uint64_t waitNs;
@@ -485,7 +529,10 @@ private:
   bool answered = false;           ///< A reply was seen.
   std::string diedName, lastWords; ///< How QEMU ended, if the report says so.
   uint16_t device = 0, ioSpace = 0, physicalSpace = 0, controlSpace = 0;
-  std::optional<Operation> held;
+  Operation operations[2];
+  bool current = false;                              ///< The operation that was parsed last.
+  Operation *held = nullptr;                         ///< One of them, if it had no answer yet.
+  std::vector<std::pair<uint64_t, uint64_t>> raised; ///< Lines and times, while a command is held.
   std::deque<Unanswered> unanswered;
   std::string lastReply;
 };

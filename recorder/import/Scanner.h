@@ -4,7 +4,9 @@
 
 #include "llvm/ADT/StringRef.h"
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace tapeback {
 
@@ -47,21 +49,22 @@ public:
   }
   /// Up to `stop`, which is not taken. False if it does not come.
   bool until(char stop, llvm::StringRef &text) {
-    const char *was = at;
-    while (at != end && *at != stop)
-      ++at;
-    text = {was, size_t(at - was)};
-    if (at != end)
-      return true;
-    at = was;
-    return false;
+    const char *found =
+        at == end ? nullptr : static_cast<const char *>(std::memchr(at, stop, size_t(end - at)));
+    text = {at, size_t((found ? found : end) - at)};
+    if (found)
+      at = found;
+    return found;
   }
   /// Digits without a prefix. False (and nothing is taken) if there is none or the number has more than 64
   /// bits.
   bool decimal(uint64_t &value) {
     const char *was = at;
     uint64_t v = 0;
-    for (; at != end && unsigned(*at - '0') < 10; ++at) {
+    // As many digits cannot have more than 64 bits.
+    for (const char *most = least(19); at != most && unsigned(*at - '0') < 10; ++at)
+      v = v * 10 + unsigned(*at - '0');
+    for (; LLVM_UNLIKELY(at - was >= 19) && at != end && unsigned(*at - '0') < 10; ++at) {
       unsigned digit = unsigned(*at - '0');
       constexpr uint64_t most = ~uint64_t(0) / 10;
       if (v >= most && (v > most || digit > ~uint64_t(0) % 10))
@@ -74,10 +77,10 @@ public:
   bool hexDigits(uint64_t &value) {
     const char *was = at;
     uint64_t v = 0;
-    for (; at != end; ++at) {
-      unsigned digit = hexDigit[uint8_t(*at)];
-      if (digit > 15)
-        break;
+    unsigned digit = 0;
+    for (const char *most = least(16); at != most && (digit = hexDigit[uint8_t(*at)]) < 16; ++at)
+      v = v << 4 | digit;
+    for (; LLVM_UNLIKELY(at - was >= 16) && at != end && (digit = hexDigit[uint8_t(*at)]) < 16; ++at) {
       if (v >> 60)
         return back(was);
       v = v << 4 | digit;
@@ -114,12 +117,16 @@ public:
     if (!decimal(whole) || whole > ~uint64_t(0) / 1'000'000'000 - 1)
       return back(was);
     if (eat('.')) {
-      uint64_t unit = 100'000'000;
+      static constexpr uint32_t units[] = {1'000'000'000, 100'000'000, 10'000'000, 1'000'000, 100'000,
+                                           10'000,        1'000,       100,        10,        1};
       const char *first = at;
-      for (; at != end && unsigned(*at - '0') < 10; ++at, unit /= 10)
-        part += unsigned(*at - '0') * unit;
+      for (const char *most = least(9); at != most && unsigned(*at - '0') < 10; ++at)
+        part = part * 10 + unsigned(*at - '0');
       if (at == first)
         return back(was);
+      part *= units[at - first];
+      while (at != end && unsigned(*at - '0') < 10)
+        ++at;
     }
     nanoseconds = whole * 1'000'000'000 + part;
     return true;
@@ -137,6 +144,8 @@ private:
     return table;
   }();
 
+  /// Where at most `count` more characters end.
+  const char *least(ptrdiff_t count) const { return end - at > count ? at + count : end; }
   bool back(const char *to) {
     at = to;
     return false;
@@ -144,14 +153,24 @@ private:
   const char *begin, *at, *end;
 };
 
-/// As StringRef::trim, which builds a table of its characters each time.
-inline llvm::StringRef trimmed(llvm::StringRef text) {
-  auto blank = [](char c) { return c == ' ' || unsigned(c - '\t') < 5; };
-  while (!text.empty() && blank(text.front()))
-    text = text.drop_front();
-  while (!text.empty() && blank(text.back()))
+inline bool isBlank(char c) {
+  return c == ' ' || unsigned(c - '\t') < 5;
+}
+/// As StringRef::rtrim and trim, which build a table of their characters each time.
+inline llvm::StringRef trimmedRight(llvm::StringRef text) {
+  while (!text.empty() && isBlank(text.back()))
     text = text.drop_back();
   return text;
+}
+inline llvm::StringRef trimmed(llvm::StringRef text) {
+  while (!text.empty() && isBlank(text.front()))
+    text = text.drop_front();
+  return trimmedRight(text);
+}
+
+/// Whether there is nothing in it but blanks.
+inline bool isBlank(llvm::StringRef text) {
+  return trimmed(text).empty();
 }
 
 /// Nanoseconds since 1970 of "YYYY-MM-DDTHH:MM:SS[.FRACTION]Z", taken from `scanner`; false if it is none.

@@ -94,6 +94,9 @@ public:
   LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
     if (broken)
       return LineVerdict::ignored("behind the failure");
+    if (LLVM_LIKELY(!inHeader && section == Section::None && !line.text.empty()))
+      if (std::optional<LineVerdict> verdict = quick(line.text, out))
+        return *verdict;
     Scanner s(line.text);
     bool declares = inHeader, used = false, any = false;
     for (s.blanks(); !s.atEnd(); s.blanks()) {
@@ -352,6 +355,47 @@ private:
   //===- Values
   //--------------------------------------------------------------------------------------------===//
 
+  /// Lines of a single change or time, in their usual form; nothing if it takes a closer look.
+  std::optional<LineVerdict> quick(StringRef text, ImportOutput &out) {
+    const char *at = text.begin() + 1, *end = text.end();
+    int index = -1;
+    switch (text.front()) {
+    case '0':
+    case '1':
+      if (end - at > 2 || end == at || at[0] == ' ' || at[0] == '\t' || end[-1] == ' ' || end[-1] == '\t')
+        return std::nullopt;
+      index = shortIds[shortId({at, size_t(end - at)})];
+      if (index >= 0)
+        values[size_t(index)].set(text.front() == '1', true);
+      break;
+    case 'b': {
+      uint64_t number = 0;
+      const char *first = at;
+      for (unsigned digit; at != end && (digit = unsigned(*at - '0')) < 2; ++at)
+        number = number << 1 | digit;
+      if (at == first || at - first > 64 || end - at < 2 || end - at > 3 || *at != ' ' || at[1] == ' ' ||
+          at[1] == '\t' || end[-1] == ' ' || end[-1] == '\t')
+        return std::nullopt;
+      index = shortIds[shortId({at + 1, size_t(end - at) - 1})];
+      if (index >= 0)
+        values[size_t(index)].set(number, true);
+      break;
+    }
+    case '#':
+      for (const char *digit = at; digit != end; ++digit)
+        if (unsigned(*digit - '0') > 9)
+          return std::nullopt;
+      if (time({at, size_t(end - at)}, out)) // An error is told once more, with its place.
+        return std::nullopt;
+      break;
+    default: return std::nullopt;
+    }
+    if (index < 0)
+      return LineVerdict::ignored("other signals and times");
+    changed.push_back(unsigned(index));
+    return LineVerdict::imported();
+  }
+
   const char *change(StringRef word, Scanner &s, ImportOutput &out, bool &used) {
     char c = word.front();
     switch (c) {
@@ -372,9 +416,7 @@ private:
         return "a value needs its signal";
       if (index >= 0) {
         used = true;
-        WireValue &value = values[size_t(index)];
-        value.words.assign(1, c == '1');
-        value.unknown = c != '0' && c != '1';
+        values[size_t(index)].set(c == '1', c == '0' || c == '1');
         changed.push_back(unsigned(index));
       }
       return nullptr;
@@ -418,26 +460,7 @@ private:
   static const char *binary(StringRef bits, WireValue &value) {
     if (bits.empty() || bits.size() > 1024)
       return "a value has 1 to 1024 bits";
-    if (LLVM_LIKELY(bits.size() <= 64)) {
-      uint64_t number = 0;
-      bool known = true;
-      for (char c : bits) {
-        number = number << 1 | (c == '1');
-        known &= (c | 1) == '1';
-      }
-      value.words.assign(1, number);
-      value.unknown = !known;
-      return nullptr;
-    }
-    value.words.assign((bits.size() + 63) / 64, 0);
-    value.unknown = false;
-    for (size_t i = 0; i < bits.size(); ++i) {
-      char c = bits[bits.size() - 1 - i];
-      if (c == '1')
-        value.words[i / 64] |= uint64_t(1) << (i % 64);
-      else if (c != '0')
-        value.unknown = true;
-    }
+    value.set(bits);
     return nullptr;
   }
 
@@ -481,7 +504,7 @@ private:
       for (AxiPort &port : ports)
         port.edge(everyStep ? values : before, now, out, spaceName);
     for (unsigned index : changed)
-      before[index] = values[index];
+      before[index].set(values[index]);
     changed.clear();
   }
   static bool risesFrom(const WireValue &value) { return !value.unknown && !value.isHigh(); }

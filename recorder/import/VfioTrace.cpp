@@ -116,12 +116,17 @@ private:
     uint64_t region, offset, value = 0, size;
     if (!s.eat('('))
       return fault(s, line, "the device stands in brackets", last);
-    size_t colon = s.rest().find(":region");
-    if (colon == StringRef::npos || colon == 0 || colon > 64)
-      return fault(s, line, "DEVICE:regionN+0xOFFSET is wanted", last);
-    record.device = s.rest().take_front(colon);
-    s.eat(record.device);
-    s.eat(":region");
+    if (StringRef rest = s.rest(); !lastPrefix.empty() && rest.starts_with(lastPrefix)) {
+      record.device = rest.take_front(lastAlias.size());
+      s.eat(lastPrefix);
+    } else {
+      size_t colon = rest.find(":region");
+      if (colon == StringRef::npos || colon == 0 || colon > 64)
+        return fault(s, line, "DEVICE:regionN+0xOFFSET is wanted", last);
+      record.device = rest.take_front(colon);
+      s.eat(record.device);
+      s.eat(":region");
+    }
     if (!s.decimal(region) || region > 7 || !s.eat('+') || !s.hex(offset) || !s.eat(", "))
       return fault(s, line, "DEVICE:regionN+0xOFFSET is wanted", last);
     if (write && (!s.hex(value) || !s.eat(", ")))
@@ -188,6 +193,7 @@ private:
       if (!device)
         return false;
       lastAlias = record.device.str();
+      lastPrefix = record.device.contains(":region") ? std::string() : lastAlias + ":region";
       lastDevice = *device;
     }
     record.packet.device = lastDevice;
@@ -201,13 +207,16 @@ private:
         return false;
       record.packet.space = *space;
     }
-    out.append(record.packet, record.extra);
+    if (record.interrupt)
+      out.append(record.packet, record.extra);
+    else
+      out.append(record.packet);
     return true;
   }
 
   uint64_t waitNs;
   bool started = false;
-  std::string lastAlias;
+  std::string lastAlias, lastPrefix; ///< Most lines are of the device of the line before.
   uint16_t lastDevice = 0;
   std::array<std::optional<uint16_t>, 8> spaces;
 };

@@ -1,5 +1,5 @@
 // How fast captures become tapes: bytes of text a second, file to file, on one core. Beside it the floor of
-// the same run: finding the line ends of the same text.
+// the same run: finding the line ends of the same text, and how many times as long importing takes.
 //
 //   import-bench --benchmark_format=json
 #include "format/Failure.h"
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -115,13 +116,45 @@ const std::string &capture(const std::string &kind) {
   return path;
 }
 
+/// Looks for the line ends; how many there are.
+uint64_t countLines(const std::string &text) {
+  uint64_t lines = 0;
+  for (const char *at = text.data(), *end = at + text.size(); at != end; ++lines) {
+    const auto *newline = static_cast<const char *>(std::memchr(at, '\n', size_t(end - at)));
+    at = newline ? newline + 1 : end;
+  }
+  return lines;
+}
+
+std::string textOf(const char *kind) {
+  std::ifstream file(capture(kind), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// Of all threads: on one core, that is how long it takes.
+double processorSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
+}
+
 void importing(benchmark::State &state, const char *kind) {
+  std::string text = textOf(kind);
+  const size_t size = text.size();
+  double floorSeconds = 1e9;
+  for (unsigned i = 0; i < 3; ++i) {
+    const double start = processorSeconds();
+    benchmark::DoNotOptimize(countLines(text));
+    floorSeconds = std::min(floorSeconds, processorSeconds() - start);
+  }
+  text = {};
   ImportOptions options;
   options.kind = kind;
   options.files = {capture(kind)};
   options.output = capture(kind) + ".tape";
   options.writer.syncOnFinish = false;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, lines = 0;
+  const double start = processorSeconds();
   for (auto _ : state) {
     ImportReport report;
     if (llvm::Error error = importCapture(options, report)) {
@@ -129,21 +162,19 @@ void importing(benchmark::State &state, const char *kind) {
       return;
     }
     bytes += report.bytes;
+    lines += report.lines;
   }
+  const double seconds = processorSeconds() - start;
   state.SetBytesProcessed(int64_t(bytes));
+  state.counters["ns_a_line"] = seconds * 1e9 / double(lines);
+  state.counters["floors"] = seconds / double(bytes) / (floorSeconds / double(size));
 }
 
 void lineEnds(benchmark::State &state, const char *kind) {
-  std::ifstream file(capture(kind), std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = textOf(kind);
   uint64_t bytes = 0;
   for (auto _ : state) {
-    uint64_t lines = 0;
-    for (const char *at = text.data(), *end = at + text.size(); at != end; ++lines) {
-      const auto *newline = static_cast<const char *>(std::memchr(at, '\n', size_t(end - at)));
-      at = newline ? newline + 1 : end;
-    }
-    benchmark::DoNotOptimize(lines);
+    benchmark::DoNotOptimize(countLines(text));
     bytes += text.size();
   }
   state.SetBytesProcessed(int64_t(bytes));
@@ -151,14 +182,18 @@ void lineEnds(benchmark::State &state, const char *kind) {
 
 } // namespace
 
-BENCHMARK_CAPTURE(lineEnds, floor, "mmiotrace")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(importing, mmiotrace, "mmiotrace")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(importing, vfio_trace, "vfio-trace")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(importing, mali_log, "mali-log")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(importing, nvdla_txn, "nvdla-txn")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(importing, nvdla_cfg, "nvdla-cfg")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(importing, nvme_trace, "nvme-trace")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(importing, vcd, "vcd")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(importing, qtest, "qtest")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(lineEnds, floor, "mmiotrace")->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(importing, mmiotrace, "mmiotrace")->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(importing, vfio_trace, "vfio-trace")
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(importing, mali_log, "mali-log")->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(importing, nvdla_txn, "nvdla-txn")->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(importing, nvdla_cfg, "nvdla-cfg")->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(importing, nvme_trace, "nvme-trace")
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(importing, vcd, "vcd")->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(importing, qtest, "qtest")->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
 
 BENCHMARK_MAIN();

@@ -1,6 +1,6 @@
 // qtest: a script if nothing on the tape was answered, otherwise commands with their replies; with times if
 // the tape is of a log. QEMU's command line stands in front, so that the result runs as it is.
-#include "hal/qemu/QtestTarget.h"
+#include "hal/qemu/QtestControl.h"
 #include "recorder/import/Importer.h"
 #include "tools/export/CaptureWriter.h"
 #include "llvm/ADT/DenseMap.h"
@@ -12,7 +12,6 @@ namespace tapeback {
 namespace {
 
 constexpr uint64_t pieceBytes = 1 << 20; ///< Lines beyond 4 MiB are not read back.
-constexpr StringRef textCommands[] = {"endianness", "irq_intercept_in ", "irq_intercept_out "};
 
 class ToQtest final : public CaptureWriter {
 public:
@@ -31,6 +30,7 @@ private:
     return ordinal == deadly && packet.completion == Completion::Failed;
   }
   void asked(const Packet &packet, StringRef text);
+  void noteOfOld(const Packet *next);
   void control(const Packet &packet);
   void reply(const Packet &packet, StringRef text);
 
@@ -38,7 +38,9 @@ private:
   bool late = false;     ///< All replies came behind all commands.
   bool log = false;
   std::optional<uint64_t> opened;       ///< When; until the first command.
-  std::string noted;                    ///< A command that is a marker and a write.
+  std::string noted;                    ///< A command that names a device, as its marker says it.
+  Packet note;                          ///< That marker.
+  std::string text;                     ///< As the writes say it.
   std::vector<std::string> replies;     ///< If they come late.
   DenseMap<uint64_t, size_t> commandOf; ///< By packet, of reads; if replies come late.
   uint64_t deadly = noLink;
@@ -173,11 +175,12 @@ Error ToQtest::marker(const Packet &packet, const PacketExtra &extra) {
   Expected<std::string> text = line(extra.payload);
   if (!text)
     return text.takeError();
-  if (StringRef(*text).starts_with("set_irq_in ")) {
+  if (!whyNoTextCommand(*text)) {
     noted = *text;
+    note = packet;
     return Error::success();
   }
-  if (any_of(textCommands, [&](StringRef one) { return StringRef(*text).starts_with(one); }))
+  if (*text == "endianness")
     asked(packet, *text);
   else
     os << "# " << *text << "\n", change("marker: a comment");
@@ -192,7 +195,29 @@ void ToQtest::asked(const Packet &packet, StringRef text) {
   command(question, text, text == "endianness" ? " little" : "");
 }
 
+/// Tapes of before there were such writes have the marker alone.
+void ToQtest::noteOfOld(const Packet *next) {
+  const bool told = next && next->kind == PacketKind::RegisterWrite && space(*next) == "qtest" &&
+                    next->address >= uint64_t(QtestControl::SetIrq);
+  if (noted.empty() || told)
+    return;
+  if (StringRef(noted).starts_with("set_irq_in"))
+    leaveOut("set_irq_in without its write");
+  else
+    asked(note, noted);
+  noted.clear();
+}
+
 void ToQtest::control(const Packet &packet) {
+  if (packet.address >= uint64_t(QtestControl::Text)) {
+    const uint64_t at = packet.address - uint64_t(QtestControl::Text);
+    if (at >= qtestTextBytes)
+      return leaveOut("unknown control of qtest");
+    text.resize(std::max<size_t>(text.size(), size_t(at) + 8), '\0');
+    for (unsigned i = 0; i < 8; ++i)
+      text[size_t(at) + i] = char(packet.value >> (8 * i));
+    return;
+  }
   switch (QtestControl(packet.address)) {
   case QtestControl::StepToTimer: return command(packet, "clock_step");
   case QtestControl::Step: return command(packet, "clock_step " + std::to_string(packet.value));
@@ -203,6 +228,12 @@ void ToQtest::control(const Packet &packet) {
     command(packet, noted);
     noted.clear();
     return;
+  case QtestControl::Command:
+    noted.clear();
+    if (packet.value > text.size() || whyNoTextCommand(StringRef(text).take_front(packet.value)))
+      return leaveOut("command without its text");
+    return command(packet, StringRef(text).take_front(packet.value));
+  case QtestControl::Text: break; // Above.
   }
   leaveOut("unknown control of qtest");
 }
@@ -216,6 +247,7 @@ void ToQtest::reply(const Packet &packet, StringRef text) {
 
 Error ToQtest::write(const Packet &packet, const PacketExtra &extra) {
   Error failed = Error::success();
+  noteOfOld(&packet);
   switch (packet.kind) {
   case PacketKind::Open: opened = packet.issueTime; break;
   case PacketKind::RegisterRead:
@@ -256,6 +288,7 @@ Error ToQtest::write(const Packet &packet, const PacketExtra &extra) {
 }
 
 Error ToQtest::end() {
+  noteOfOld(nullptr);
   // A read of memory that nobody answered, in front of one that was: what it brought is not known.
   for (size_t i = 0; i < lastAnswered; ++i)
     os << (replies[i].empty() ? "OK" : replies[i]) << "\n";

@@ -249,6 +249,42 @@ TEST_CASE("qtest: a log") {
   CHECK(done.tape.devices[0].identity == std::map<std::string, std::string>{{"qemu-args", "-M q35"}});
 }
 
+TEST_CASE("qtest: commands that name a device, and interrupts") {
+  Imported done;
+  done.run("qtest", {"[R +0.000010] irq_intercept_in ioapic\n[S +0.000011] OK\n"
+                     "[R +0.000020] writel 0xe0000060 0x1\n[S +0.000021] IRQ raise 11\n[S +0.000022] OK\n"
+                     "[S +0.000025] IRQ raise 12\n[S +0.000026] IRQ lower 12\n"});
+  expect(done, {"open t=0x2710 \"machine\"", "marker t=0x2710 \"irq_intercept_in ioapic\"",
+                "register-write qtest/8 at=0x400 val=0x65746e695f717269 t=0x2710",
+                "register-write qtest/8 at=0x408 val=0x6e695f7470656372 t=0x2710",
+                "register-write qtest/8 at=0x410 val=0x636970616f6920 t=0x2710",
+                "register-write qtest/8 at=0x20 val=0x17 t=0x2710 done=0x2af8",
+                // Raised by the write: behind it, or a replay would wait for it in vain.
+                "register-write physical/4 at=0xe0000060 val=0x1 t=0x4e20 done=0x55f0",
+                "interrupt at=0xb deadline=0x3b9aca00 count=0x1 t=0x5208",
+                "interrupt at=0xc deadline=0x3b9aca00 count=0x1 t=0x61a8"});
+  CHECK(done.report.ignored == std::map<std::string, uint64_t>{{"interrupts lowered", 1}});
+  // All of a script first: the interrupts come with the replies.
+  Imported script;
+  script.run("qtest", {"set_irq_in /m name 3 1\nwritel 0xe0000060 0x1\nOK\nIRQ raise 7\nOK\n"});
+  CHECK(script.texts().back() == "interrupt at=0x7 deadline=0x3b9aca00 count=0x1");
+  CHECK(script.tape.packets[1].kind == PacketKind::Marker);
+  CHECK(script.report.notUnderstood == 0);
+  for (std::string bad :
+       {"irq_intercept_in", "irq_intercept_in a  b", "irq_intercept_out ", "set_irq_in a b 1",
+        "set_irq_in a b -1 1", "set_irq_in a b 1 x", "set_irq_in a b 99999999999 1"}) {
+    CAPTURE(bad);
+    Imported refused;
+    refused.run("qtest", {"outb 0x80 0x1\n" + bad + "\n"});
+    CHECK(refused.report.notUnderstood == 1);
+  }
+  Imported longest, longer;
+  longest.run("qtest", {"irq_intercept_in " + std::string(1007, 'a') + "\n"});
+  CHECK(longest.tape.packets.size() == 2 + 128 + 1);
+  longer.run("qtest", {"irq_intercept_in " + std::string(1008, 'a') + "\n"});
+  CHECK(longer.report.notUnderstood == 1);
+}
+
 TEST_CASE("qtest: a script, its replies in a second file") {
   Imported done;
   done.run("qtest",

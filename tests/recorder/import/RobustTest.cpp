@@ -4,6 +4,7 @@
 #include "hal/qemu/QemuArguments.h"
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <random>
 #include <unistd.h>
 
 using namespace tapeback;
@@ -76,6 +77,20 @@ TEST_CASE("malformed variants of every kind") {
     CHECK(longLine.addsUp());
     CHECK(longLine.report.lines == lines.size() + 2);
     CHECK(longLine.report.notUnderstood >= 1);
+    // Lines of a megabyte that are allowed, and begin as they should.
+    for (char c : {'R', '0', ' ', '\xff', ','}) {
+      Imported allowed;
+      allowed.run(sample.kind, {text + lines[lines.size() / 2] + std::string(1 << 20, c) + "\n"});
+      CHECK(allowed.addsUp());
+      CHECK(allowed.tape.violation.empty());
+    }
+    // Nothing but bytes; and a capture with bytes in it.
+    std::string bytes;
+    std::mt19937 random(1);
+    for (unsigned i = 0; i < 20000; ++i)
+      bytes += char(random());
+    holds(sample.kind, bytes);
+    holds(sample.kind, text.substr(0, text.size() / 2) + bytes + text.substr(text.size() / 2));
     // The same capture wrapped at 60 columns, as mailers do.
     std::string wrapped;
     for (const std::string &line : lines)
