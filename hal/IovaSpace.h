@@ -12,6 +12,11 @@
 
 namespace tapeback {
 
+/// Where addresses without a wish begin: above what a PC has in its first 16 MiB, and inside the reach of
+/// small DMA masks (edu: 28 bits). Alike for all targets, so that tapes keep their addresses from target to
+/// target.
+constexpr uint64_t firstDeviceAddress = 0x1000000;
+
 class IovaSpace {
 public:
   static constexpr uint64_t pageSize = 4096;
