@@ -1,5 +1,6 @@
 #include "hal/qemu/GuestMemory.h"
 #include "format/Failure.h"
+#include "hal/IovaSpace.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <atomic>
