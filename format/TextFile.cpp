@@ -25,7 +25,7 @@ public:
   const int fd;
 };
 
-std::string errnoText(int number) {
+std::string reasonText(int number) {
   return std::generic_category().message(number);
 }
 
@@ -45,7 +45,7 @@ llvm::Error checkKind(const struct stat &status, const std::string &path) {
 llvm::Expected<std::string> readTextFile(llvm::StringRef path, TextLimits limits) {
   const std::string name = path.str();
   auto cannot = [&](int number) {
-    return failUsage("cannot-read", "cannot be read: " + errnoText(number), name,
+    return failUsage("cannot-read", "cannot be read: " + reasonText(number), name,
                      "check path and permissions");
   };
   if (path.contains('\0'))

@@ -22,7 +22,7 @@ llvm::Error badUri(llvm::StringRef text, const llvm::Twine &what) {
                    "model:edu?fault=factorial");
 }
 
-bool printable(unsigned char c) {
+bool isPrintable(unsigned char c) {
   return c >= 0x20 && c != 0x7f;
 }
 
@@ -40,7 +40,7 @@ bool decode(llvm::StringRef in, std::string &out) {
       c = static_cast<unsigned char>(high << 4 | low);
       i += 2;
     }
-    if (!printable(c))
+    if (!isPrintable(c))
       return false;
     out.push_back(char(c));
   }

@@ -11,14 +11,14 @@ const RegisterDescription &WindowPort::dataRegister() const {
   return binding->description()->registers[window->port->data];
 }
 
-static llvm::Error notVisible(const InternalWindow &window, const std::string &reason) {
+static llvm::Error notReachable(const InternalWindow &window, const std::string &reason) {
   return failUsage("not-visible", "window '" + window.name + "' " + reason);
 }
 
 llvm::Expected<WindowPort> WindowPort::open(DeviceBinding &binding, const InternalWindow &window) {
   const Description *description = binding.description();
   if (!description || !window.port)
-    return notVisible(window, "cannot be reached: the description names neither an activity nor a port");
+    return notReachable(window, "cannot be reached: the description names neither an activity nor a port");
   std::string conditions;
   bool usable = window.port->usable.empty();
   for (const RegisterCondition &condition : window.port->usable) {
@@ -32,13 +32,13 @@ llvm::Expected<WindowPort> WindowPort::open(DeviceBinding &binding, const Intern
                   llvm::utohexstr(condition.value, true);
   }
   if (!usable)
-    return notVisible(window, "can be reached only while " + conditions);
+    return notReachable(window, "can be reached only while " + conditions);
   std::optional<TargetSpaceId> spaces[2];
   for (unsigned i = 0; i < 2; ++i) {
     const RegisterDescription &reg = description->registers[i ? window.port->data : window.port->address];
     spaces[i] = binding.target().findSpace(reg.space);
     if (!spaces[i])
-      return notVisible(window, "cannot be reached: the target has no space '" + reg.space + "'");
+      return notReachable(window, "cannot be reached: the target has no space '" + reg.space + "'");
   }
   return WindowPort(binding, window, *spaces[0], *spaces[1]);
 }

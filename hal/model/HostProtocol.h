@@ -19,7 +19,7 @@
 namespace tapeback::modelhost {
 
 constexpr uint32_t protocolMagic = 0x484d4254; // "TBMH"
-constexpr uint16_t protocolVersion = 3;
+constexpr uint16_t protocolVersion = 5;
 constexpr size_t maxMessageBytes = 128 * 1024;
 constexpr size_t maxChunkBytes = 64 * 1024; ///< Of bulk content in one message.
 constexpr size_t maxPathBytes = 4096;
@@ -30,21 +30,24 @@ constexpr size_t maxNameBytes = 255;
 constexpr uint32_t maxSpaces = 64, maxFacts = 64, maxWindows = 64, maxVectors = 2048, maxCounters = 65536;
 constexpr uint64_t maxSnapshotBytes = uint64_t(1) << 30;
 constexpr uint32_t maxRegions = 65536;
-constexpr uint32_t maxBatch = 2048; ///< Operations in one Execute.
+constexpr uint32_t maxBatch = 2048;  ///< Operations in one Execute.
+constexpr uint32_t maxReadings = 64; ///< Counters that ride along; more of them are asked for each time.
 
 /// File descriptors the host process is started with, besides standard ones (0 /dev/null; 1 and 2 a pipe to
 /// us).
 constexpr int channelFd = 3, memoryFd = 4;
 
 enum class Command : uint16_t {
-  Hello = 1,    ///< memorySize u64, path, options u32 × (key, value) → the plugin's table (see Table below).
-  Execute = 2,  ///< count u32, WireOperation × count, data → completed u32, u64 × reads carried out.
-  Advance = 3,  ///< AdvanceRequest → AdvanceReply.
-  Map = 4,      ///< iova, size, offset u64 → nothing.
-  Unmap = 5,    ///< iova u64 → nothing.
-  Reset = 6,    ///< kind u32 → nothing.
-  Counters = 7, ///< count u32 (up to maxBatch), id u32 × count → u64 × count.
-  DeviceTime = 8,     ///< → u64.
+  Hello = 1, ///< memorySize u64, path, options u32 × (key, value) → the plugin's table (see Table below).
+  /// count u32, WireOperation × count, data → completed u32, u64 × reads carried out; and readings.
+  Execute = 2,
+  Advance = 3, ///< AdvanceRequest → AdvanceReply; and readings.
+  Map = 4,     ///< iova, size, offset u64 → nothing.
+  Unmap = 5,   ///< iova u64 → nothing.
+  Reset = 6,   ///< kind u32 → nothing.
+  /// count u32 (up to maxBatch), id u32 × count → u64 × count. Up to maxReadings are readings from then on.
+  Counters = 7,
+  DeviceTime = 8,     ///< → u64. A reading from then on.
   Peek = 9,           ///< window u32, offset u64, size u32 → bytes.
   SnapshotSave = 10,  ///< → size u64; the content waits in the host.
   SnapshotRead = 11,  ///< offset u64, size u32 → bytes. The last byte read frees it.
@@ -52,6 +55,9 @@ enum class Command : uint16_t {
   SnapshotLoad = 13,  ///< → nothing. Everything must have been written.
   TraceBegin = 14,    ///< path → nothing.
   TraceEnd = 15,      ///< → nothing.
+  /// registers u32 × LookRegister, counters u32 × id u32, windows u32 × index u32 → u64 × registers,
+  /// u64 × counters, more u32, pages u32 × (window u32, page u32, bytes): what differs from what was shown.
+  Look = 16,
 };
 // Table: abiMajor u16, abiMinor u16, capabilities u32, vectors u32, counters u32, name,
 //        facts u32 × (key, value), spaces u32 × (name, size u64), windows u32 × (name, size u64).
@@ -66,15 +72,22 @@ struct MessageHeader {
 };
 static_assert(sizeof(MessageHeader) == 16);
 
-/// A reply: this, body, InterruptEntry × interruptCount, text.
+/// A reply: this, body, InterruptEntry × interruptCount, text, u64 × readingCount.
+///
+/// Readings are what DeviceTime and the last Counters asked for, in this order, as it is behind the call.
+/// They ride along on replies that let something happen, since what asked once asks again (a recording does,
+/// at each fence) and the way to the host process takes longer than all the reading. A reply has all of them
+/// or, when one cannot be had or the call failed, none.
 struct ReplyHeader {
   MessageHeader message;
   int32_t status; ///< 0, a tapeback_model_status, or a HostStatus.
   uint32_t bodyBytes;
   uint32_t interruptCount;
   uint32_t textBytes;
+  uint32_t readingCount;
+  uint32_t reserved;
 };
-static_assert(sizeof(ReplyHeader) == 32);
+static_assert(sizeof(ReplyHeader) == 40);
 
 /// Interrupts raised since the last reply, coalesced by vector.
 struct InterruptEntry {
@@ -103,6 +116,18 @@ struct WireOperation {
   uint64_t value;
 };
 static_assert(sizeof(WireOperation) == 24);
+
+struct LookRegister {
+  uint32_t space, width;
+  uint64_t address;
+};
+static_assert(sizeof(LookRegister) == 16);
+
+/// A window is shown in pages of this size, the last one shorter; those that are as they were shown before
+/// (at first: zero) are left out. `more`: some did not fit, another Look shows them.
+constexpr uint64_t lookPageBytes = 1024;
+constexpr uint32_t maxLookPages = 60, maxLookRegisters = 1024, maxLookCounters = 256;
+constexpr uint64_t maxLookBytes = uint64_t(16) << 20; ///< Of all windows.
 
 constexpr uint32_t noVector = ~uint32_t(0);
 

@@ -18,7 +18,7 @@ ModelChannel::ModelChannel(std::string name, uint64_t timeoutMs)
       incoming(maxMessageBytes), writer{outgoing.data(), outgoing.size()} {}
 
 WireWriter &ModelChannel::request(Command wanted) {
-  command = wanted;
+  requested = wanted;
   writer.size = sizeof(MessageHeader);
   writer.overflow = false;
   return writer;
@@ -54,7 +54,7 @@ llvm::Expected<ModelChannel::Reply *> ModelChannel::call() {
     return failUsage("request-too-big",
                      "the request does not fit into a message to the model '" + name + "'");
   ++sequence;
-  MessageHeader header{protocolMagic, protocolVersion, uint16_t(command), uint32_t(writer.size), sequence};
+  MessageHeader header{protocolMagic, protocolVersion, uint16_t(requested), uint32_t(writer.size), sequence};
   memcpy(outgoing.data(), &header, sizeof header);
   uint64_t deadline = HostProcess::nowNs() + timeout;
   ssize_t sent;
@@ -79,7 +79,7 @@ llvm::Expected<ModelChannel::Reply *> ModelChannel::call() {
       return die("target-died", "died");
     std::optional<Reply> parsed;
     if (size_t(got) <= incoming.size())
-      parsed = parseReply(llvm::ArrayRef<uint8_t>(incoming.data(), size_t(got)), command, sequence);
+      parsed = parseReply(llvm::ArrayRef<uint8_t>(incoming.data(), size_t(got)), requested, sequence);
     if (!parsed)
       return misbehaved("a malformed reply");
     reply = std::move(*parsed);
@@ -94,7 +94,7 @@ std::optional<ModelChannel::Reply> ModelChannel::parseReply(llvm::ArrayRef<uint8
   if (message.failed || header.message.magic != protocolMagic || header.message.version != protocolVersion ||
       header.message.command != uint16_t(command) || header.message.size != bytes.size() ||
       header.message.sequence != sequence || header.status > 0 || header.interruptCount > maxVectors ||
-      header.textBytes > maxTextBytes)
+      header.textBytes > maxTextBytes || header.readingCount > 1 + maxReadings || header.reserved)
     return std::nullopt;
   Reply reply;
   reply.status = header.status;
@@ -102,6 +102,8 @@ std::optional<ModelChannel::Reply> ModelChannel::parseReply(llvm::ArrayRef<uint8
   for (uint32_t i = 0; i < header.interruptCount; ++i)
     reply.interrupts.push_back(message.get<InterruptEntry>());
   const uint8_t *text = message.bytes(header.textBytes);
+  for (uint32_t i = 0; i < header.readingCount; ++i)
+    reply.readings.push_back(message.get<uint64_t>());
   if (message.failed || message.left())
     return std::nullopt;
   reply.text = printableText(llvm::StringRef(reinterpret_cast<const char *>(text), header.textBytes));

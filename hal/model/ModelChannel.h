@@ -22,7 +22,8 @@ public:
     int32_t status = 0;
     modelhost::WireReader body{nullptr, 0};
     std::vector<modelhost::InterruptEntry> interrupts;
-    std::string text; ///< Printable.
+    std::string text;               ///< Printable.
+    std::vector<uint64_t> readings; ///< None where a request has none.
   };
 
   /// Nothing if the message is not exactly a reply to that request. The reply's body points into `message`.
@@ -41,6 +42,7 @@ public:
   /// Ends the host for something it said: a protocol failure.
   llvm::Error misbehaved(const std::string &what);
 
+  modelhost::Command command() const { return requested; } ///< The last request's.
   uint64_t timeoutNs() const { return timeout; }
   pid_t hostProcess() const { return process.id(); }
 
@@ -52,7 +54,7 @@ private:
   uint64_t timeout;
   HostProcess process;
   std::optional<Failure> death;
-  modelhost::Command command = modelhost::Command::Hello;
+  modelhost::Command requested = modelhost::Command::Hello;
   uint32_t sequence = 0;
   std::vector<uint8_t> outgoing, incoming;
   modelhost::WireWriter writer;

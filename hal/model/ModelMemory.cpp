@@ -10,20 +10,16 @@
 namespace tapeback {
 namespace {
 
-/// Where addresses without a wish begin: above what a PC has in its first 16 MiB, and inside the reach of
-/// small DMA masks (edu: 28 bits). The other targets do the same, so that tapes keep their addresses from
-/// target to target.
-constexpr uint64_t firstIova = 0x1000000;
 constexpr uint64_t endIova = uint64_t(1) << 52;
 
-llvm::Error systemFailure(const char *what) {
+llvm::Error mappingFailure(const char *what) {
   return failSystem("no-device-memory", std::string(what) + ": " + std::strerror(errno),
                     "device-visible memory");
 }
 
 } // namespace
 
-ModelMemory::ModelMemory(uint64_t size) : total(size), iovas(firstIova, endIova, size) {}
+ModelMemory::ModelMemory(uint64_t size) : total(size), iovas(firstDeviceAddress, endIova, size) {}
 
 ModelMemory::~ModelMemory() {
   if (base)
@@ -35,22 +31,24 @@ ModelMemory::~ModelMemory() {
 llvm::Error ModelMemory::open() {
   fd = ::memfd_create("tapeback-device-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
-    return systemFailure("memfd_create");
+    return mappingFailure("memfd_create");
   if (::ftruncate(fd, off_t(total)) != 0)
-    return systemFailure("ftruncate");
+    return mappingFailure("ftruncate");
   if (::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    return systemFailure("sealing");
+    return mappingFailure("sealing");
   void *mapping = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (mapping == MAP_FAILED)
-    return systemFailure("mmap");
+    return mappingFailure("mmap");
   base = static_cast<uint8_t *>(mapping);
   return llvm::Error::success();
 }
 
 llvm::Error ModelMemory::zero(const IovaSpace::Region &region) {
+  if (region.size == 0)
+    return llvm::Error::success();
   if (::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(region.offset), off_t(region.size)) !=
       0)
-    return systemFailure("fallocate");
+    return mappingFailure("fallocate");
   return llvm::Error::success();
 }
 
@@ -133,12 +131,12 @@ llvm::Expected<ModelMemory::Contents> ModelMemory::save(uint64_t budget) const {
       if (data < 0 && errno == ENXIO)
         break; // Nothing but holes from here on.
       if (data < 0)
-        return systemFailure("lseek");
+        return mappingFailure("lseek");
       if (uint64_t(data) >= end)
         break;
       off_t hole = ::lseek(fd, data, SEEK_HOLE);
       if (hole <= data)
-        return systemFailure("lseek");
+        return mappingFailure("lseek");
       uint64_t last = std::min<uint64_t>(uint64_t(hole), end), size = last - uint64_t(data);
       if (budget - contents.bytes < size)
         return failUsage("snapshot-limit",
@@ -152,12 +150,26 @@ llvm::Expected<ModelMemory::Contents> ModelMemory::save(uint64_t budget) const {
   return contents;
 }
 
+/// What is as it was is not touched: giving pages back and taking them again costs more than looking.
 llvm::Error ModelMemory::load(const Contents &contents) {
-  for (const IovaSpace::Region &region : contents.regions)
-    if (llvm::Error error = zero(region))
+  auto extent = contents.extents.begin();
+  for (const IovaSpace::Region &region : contents.regions) {
+    uint64_t at = region.offset, end = region.offset + region.size;
+    // Extents come region by region; regions have their places in the store in any order.
+    for (; extent != contents.extents.end() && extent->offset >= at && extent->offset < end; ++extent) {
+      if (llvm::Error error = zero({region.iova, extent->offset - at, at}))
+        return error;
+      for (uint64_t done = 0; done < extent->bytes.size(); done += IovaSpace::pageSize) {
+        uint64_t piece = std::min<uint64_t>(IovaSpace::pageSize, extent->bytes.size() - done);
+        uint8_t *to = base + extent->offset + done;
+        if (std::memcmp(to, extent->bytes.data() + done, piece) != 0)
+          std::memcpy(to, extent->bytes.data() + done, piece);
+      }
+      at = extent->offset + extent->bytes.size();
+    }
+    if (llvm::Error error = zero({region.iova, end - at, at}))
       return error;
-  for (const Contents::Extent &extent : contents.extents)
-    std::memcpy(base + extent.offset, extent.bytes.data(), extent.bytes.size());
+  }
   return llvm::Error::success();
 }
 

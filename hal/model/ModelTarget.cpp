@@ -1,7 +1,9 @@
 #include "hal/model/ModelTarget.h"
 #include "hal/TargetFailure.h"
+#include "hal/TargetLook.h"
 #include "hal/model/ModelChannel.h"
 #include "hal/model/ModelMemory.h"
+#include "hal/model/ModelReadings.h"
 #include "hal/model/ModelTable.h"
 #include "hal/model/PluginSearch.h"
 #include "hal/model/tapeback_model.h"
@@ -24,7 +26,7 @@ constexpr unsigned maxSnapshots = 64;
 /// Contents of all snapshots together, as a multiple of the device-visible memory.
 constexpr uint64_t snapshotBudgetFactor = 4;
 
-class ModelTarget final : public Target {
+class ModelTarget final : public Target, public LookableTarget {
 public:
   ModelTarget(const TargetUri &uri, std::string plugin, uint64_t timeoutMs, uint64_t memoryBytes)
       : plugin(std::move(plugin)), memory(memoryBytes), channel(uri.rest, timeoutMs) {
@@ -56,6 +58,12 @@ public:
   llvm::Expected<uint64_t> deviceTime() override;
   llvm::Error peek(llvm::StringRef window, uint64_t offset, llvm::MutableArrayRef<uint8_t> out) override;
 
+  bool canLook() const override {
+    constexpr uint32_t needed = TAPEBACK_MODEL_CAP_PEEK | TAPEBACK_MODEL_CAP_PEEK_REGISTERS;
+    return (table.capabilities & needed) == needed && !lookFailed;
+  }
+  llvm::Error look(TargetLook &look) override;
+
   llvm::Expected<uint64_t> snapshot() override;
   llvm::Error restore(uint64_t id) override;
   llvm::Error releaseSnapshot(uint64_t id) override;
@@ -73,7 +81,8 @@ private:
     uint64_t bytes() const { return memory.bytes + model.size(); }
   };
 
-  /// One round trip. The reply is well-formed and its interrupts are counted; its status may be a failure.
+  /// One round trip. The reply is well-formed, its interrupts are counted and its readings kept; its status
+  /// may be a failure.
   llvm::Expected<Reply *> exchange();
   /// One round trip whose status must be success.
   llvm::Expected<Reply *> call();
@@ -92,6 +101,8 @@ private:
   llvm::Error tellMapped(const IovaSpace::Region &region);
   llvm::Error requireMemory() const;
   llvm::Error makeRegionsAlike(const std::vector<IovaSpace::Region> &wanted);
+  llvm::Error lookOnce(TargetLook &look, llvm::ArrayRef<uint32_t> windows, bool *more);
+  llvm::Error takePages(WireReader &body, llvm::ArrayRef<uint32_t> windows, bool *more);
 
   TargetIdentity self;
   std::string plugin;
@@ -101,6 +112,9 @@ private:
   std::vector<uint64_t> pending; ///< Interrupts seen since the last wait, by vector.
   std::map<uint64_t, Snapshot> snapshots;
   uint64_t nextSnapshot = 1, snapshotBytes = 0;
+  std::map<uint32_t, std::vector<uint8_t>> shown; ///< By window: as the host process showed it last.
+  ModelReadings readings;
+  bool lookFailed = false; ///< What it counts as shown may not have come here.
 };
 
 llvm::Error ModelTarget::start(const TargetUri &uri, const std::string &hostProgram) {
@@ -178,14 +192,18 @@ llvm::Error ModelTarget::statusFailure(const Reply &reply) const {
 
 llvm::Expected<Reply *> ModelTarget::exchange() {
   llvm::Expected<Reply *> reply = channel.call();
-  if (!reply)
+  if (!reply) {
+    readings = {};
     return reply.takeError();
+  }
   for (const InterruptEntry &entry : (*reply)->interrupts) {
     if (entry.vector >= pending.size() || entry.count == 0)
       return channel.misbehaved("an interrupt that does not exist");
     uint64_t &count = pending[entry.vector];
     count = entry.count > ~count ? ~uint64_t(0) : count + entry.count;
   }
+  if (!readings.take((*reply)->readings, channel.command()))
+    return channel.misbehaved("readings that nobody asked for");
   return *reply;
 }
 
@@ -432,6 +450,10 @@ llvm::Expected<uint64_t> ModelTarget::counter(uint32_t id) {
 }
 
 llvm::Error ModelTarget::counters(llvm::ArrayRef<uint32_t> ids, llvm::MutableArrayRef<uint64_t> values) {
+  if (std::optional<llvm::ArrayRef<uint64_t>> known = readings.counters(ids)) {
+    llvm::copy(*known, values.begin());
+    return llvm::Error::success();
+  }
   for (uint32_t id : ids)
     if (id >= table.counters)
       return failUsage("unknown-counter", "there is no counter " + std::to_string(id), {},
@@ -443,6 +465,7 @@ llvm::Error ModelTarget::counters(llvm::ArrayRef<uint32_t> ids, llvm::MutableArr
     request.put(uint32_t(chunk.size()));
     for (uint32_t id : chunk)
       request.put(id);
+    readings.follow({});
     llvm::Expected<Reply *> reply = call();
     if (!reply)
       return reply.takeError();
@@ -451,13 +474,19 @@ llvm::Error ModelTarget::counters(llvm::ArrayRef<uint32_t> ids, llvm::MutableArr
     values = values.drop_front(chunk.size());
     if ((*reply)->body.failed || (*reply)->body.left())
       return channel.misbehaved("a reply of the wrong size");
+    readings.follow(chunk);
   }
   return llvm::Error::success();
 }
 
 llvm::Expected<uint64_t> ModelTarget::deviceTime() {
+  if (std::optional<uint64_t> known = readings.time())
+    return *known;
   channel.request(Command::DeviceTime);
-  return callForNumber();
+  llvm::Expected<uint64_t> time = callForNumber();
+  if (time)
+    readings.followTime();
+  return time;
 }
 
 llvm::Error ModelTarget::peek(llvm::StringRef window, uint64_t offset, llvm::MutableArrayRef<uint8_t> out) {
@@ -483,6 +512,91 @@ llvm::Error ModelTarget::peek(llvm::StringRef window, uint64_t offset, llvm::Mut
     out = out.drop_front(size);
     offset += size;
   }
+  return llvm::Error::success();
+}
+
+// ---- Looks ----
+
+/// One round trip for everything, and one more for every maxLookPages that changed in the windows.
+llvm::Error ModelTarget::look(TargetLook &look) {
+  if (!canLook())
+    return unsupportedByTarget(self, "cannot be looked at without side effect");
+  if (look.registers.size() > maxLookRegisters || look.counters.size() > maxLookCounters)
+    return failUsage("too-much", "more registers or counters than one look can show");
+  for (const TargetOperation &reg : look.registers)
+    if (llvm::Error error = checkAccess(table.spaces, reg.space, reg.address, reg.width))
+      return error;
+  for (uint32_t id : look.counters)
+    if (id >= table.counters || !(table.capabilities & TAPEBACK_MODEL_CAP_COUNTERS))
+      return failUsage("unknown-counter", "there is no counter " + std::to_string(id));
+  std::vector<uint32_t> windows;
+  uint64_t bytes = 0;
+  for (const std::string &name : look.windows) {
+    auto found = llvm::find_if(table.windows, [&](const ModelTable::Window &w) { return w.name == name; });
+    if (found == table.windows.end())
+      return failUsage("unknown-window", "there is no internal window '" + name + "'");
+    bytes = found->size > maxLookBytes ? maxLookBytes + 1 : bytes + found->size;
+    windows.push_back(uint32_t(found - table.windows.begin()));
+  }
+  if (bytes > maxLookBytes)
+    return failUsage("too-much", "the internal windows are too big for a look");
+  for (uint32_t window : windows)
+    shown[window].resize(table.windows[window].size);
+  for (bool first = true, more = true; more; first = false) {
+    TargetLook rest;
+    if (llvm::Error error = lookOnce(first ? look : rest, windows, &more)) {
+      lookFailed = true;
+      return error;
+    }
+  }
+  look.contents.clear();
+  for (uint32_t window : windows)
+    look.contents.push_back(shown[window]);
+  return llvm::Error::success();
+}
+
+llvm::Error ModelTarget::lookOnce(TargetLook &look, llvm::ArrayRef<uint32_t> windows, bool *more) {
+  WireWriter &request = channel.request(Command::Look);
+  request.put(uint32_t(look.registers.size()));
+  for (const TargetOperation &reg : look.registers)
+    request.put(LookRegister{reg.space, reg.width, reg.address});
+  request.put(uint32_t(look.counters.size()));
+  for (uint32_t id : look.counters)
+    request.put(id);
+  request.put(uint32_t(windows.size()));
+  for (uint32_t window : windows)
+    request.put(window);
+  llvm::Expected<Reply *> reply = call();
+  if (!reply)
+    return reply.takeError();
+  WireReader &body = (*reply)->body;
+  for (TargetOperation &reg : look.registers)
+    reg.value = body.get<uint64_t>() & (reg.width == 8 ? ~uint64_t(0) : (uint64_t(1) << reg.width * 8) - 1);
+  look.counterValues.resize(look.counters.size());
+  for (uint64_t &value : look.counterValues)
+    value = body.get<uint64_t>();
+  return takePages(body, windows, more);
+}
+
+llvm::Error ModelTarget::takePages(WireReader &body, llvm::ArrayRef<uint32_t> windows, bool *more) {
+  *more = body.get<uint32_t>() != 0;
+  uint32_t pages = body.get<uint32_t>();
+  // Without progress there is no end.
+  if (body.failed || pages > maxLookPages || (*more && pages != maxLookPages))
+    return channel.misbehaved("a look without what was asked for");
+  for (; pages; --pages) {
+    uint32_t window = body.get<uint32_t>();
+    uint64_t at = body.get<uint32_t>() * lookPageBytes;
+    if (body.failed || !llvm::is_contained(windows, window) || at >= shown[window].size())
+      return channel.misbehaved("a look at something else");
+    uint64_t size = std::min<uint64_t>(lookPageBytes, shown[window].size() - at);
+    const uint8_t *from = body.bytes(size);
+    if (!from)
+      return channel.misbehaved("a look without what was asked for");
+    memcpy(shown[window].data() + at, from, size);
+  }
+  if (body.left())
+    return channel.misbehaved("a reply of the wrong size");
   return llvm::Error::success();
 }
 

@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 #define TAPEBACK_MODEL_ABI_MAJOR 1
-#define TAPEBACK_MODEL_ABI_MINOR 0
+#define TAPEBACK_MODEL_ABI_MINOR 1
 
 typedef enum tapeback_model_status {
   TAPEBACK_MODEL_OK = 0,
@@ -51,6 +51,8 @@ typedef enum tapeback_model_status {
 #define TAPEBACK_MODEL_CAP_COUNTERS (1u << 5)
 #define TAPEBACK_MODEL_CAP_PEEK (1u << 6)  /* peek has no side effect and costs no model time. */
 #define TAPEBACK_MODEL_CAP_TRACE (1u << 7) /* trace_begin/trace_end write a waveform or log. */
+/* Since 1.1: peek_register has no side effect and costs no model time. */
+#define TAPEBACK_MODEL_CAP_PEEK_REGISTERS (1u << 8)
 
 /* What the host gives the model. All callbacks return 0 or a negative status and may be called only from
  * within a model call. DMA addresses are IOVAs; a range that is not wholly mapped gives TAPEBACK_MODEL_E_BUS
@@ -113,6 +115,8 @@ typedef struct tapeback_model {
    * can happen by itself. *advanced_ns says how much passed. Must return in bounded real time for any budget.
    */
   int (*advance)(void *instance, uint64_t budget_ns, uint64_t *advanced_ns);
+  /* The clock and counters change only in calls that let something happen (read, write, advance, reset,
+   * snapshot_load); asking has no side effect, and the host asks whenever it likes. */
   int (*device_time)(void *instance, uint64_t *nanoseconds);
   int (*counter)(void *instance, uint32_t id, uint64_t *value);
   int (*peek)(void *instance, uint32_t window, uint64_t offset, void *out, uint64_t size);
@@ -125,6 +129,11 @@ typedef struct tapeback_model {
   /* Waveform or log of what follows, to `path`; NULL if CAP_TRACE is not set. */
   int (*trace_begin)(void *instance, const char *path);
   int (*trace_end)(void *instance);
+
+  /* Since 1.1: what a register holds now, which is what a read would give once the device is at rest. For
+   * registers whose read does something TAPEBACK_MODEL_E_USAGE is an answer; NULL without
+   * CAP_PEEK_REGISTERS. */
+  int (*peek_register)(void *instance, uint32_t space, uint64_t address, uint32_t width, uint64_t *value);
 } tapeback_model;
 
 /* Returns the plugin's table, or NULL if it cannot serve this major version. Must not do anything else. */

@@ -23,7 +23,7 @@ constexpr Mode modes[] = {{VfioInterruptMode::MsiX, VFIO_PCI_MSIX_IRQ_INDEX, "ms
 
 /// MSI-X has at most 2,048 vectors; more than this many are left out: no device here needs them, descriptors
 /// are finite.
-constexpr uint32_t maxVectors = 256;
+constexpr uint32_t mostVectors = 256;
 
 uint64_t now() {
   timespec t{};
@@ -49,7 +49,7 @@ llvm::Expected<VfioInterrupts> VfioInterrupts::open(int device, VfioInterruptMod
       continue;
     result.mode = mode.mode;
     result.index = mode.index;
-    for (uint32_t i = 0; i < std::min(info.count, maxVectors); ++i) {
+    for (uint32_t i = 0; i < std::min(info.count, mostVectors); ++i) {
       FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
       if (!event)
         return failSystem("eventfd",

@@ -29,20 +29,12 @@ constexpr TargetOptionHelp vfioOptions[] = {
     {"timeout", "MS", "accepted as for every target; an access that hangs here hangs the processor itself"},
 };
 
-/// Addresses without a wish start here, as with the other targets, so that tapes keep their addresses.
-constexpr uint64_t firstIova = 0x1000000;
-
-struct Space {
-  std::string name;
-  VfioRegion region;
-};
-
 class VfioTarget final : public Target {
 public:
   VfioTarget(TargetIdentity identity, PciDevice pci, std::unique_ptr<VfioContainer> container,
              FileDescriptor device, uint64_t endIova)
       : self(std::move(identity)), pci(std::move(pci)), container(std::move(container)),
-        device(std::move(device)), iovas(firstIova, endIova, uint64_t(1) << 62) {}
+        device(std::move(device)), iovas(firstDeviceAddress, endIova, uint64_t(1) << 62) {}
 
   ~VfioTarget() override {
     // Master off first: a transfer still running must not write into memory that is about to be given back.
@@ -272,9 +264,9 @@ private:
         uint64_t(1) << 61; // Holes take no memory; only their bookkeeping needs an offset of its own.
     auto reserve = [&](uint64_t first, uint64_t end) {
       first &= ~(IovaSpace::pageSize - 1);
-      if (end <= firstIova || first >= end)
+      if (end <= firstDeviceAddress || first >= end)
         return;
-      first = std::max(first, firstIova);
+      first = std::max(first, firstDeviceAddress);
       uint64_t size = (end - first + IovaSpace::pageSize - 1) & ~(IovaSpace::pageSize - 1);
       if (iovas.place({first, size, store}))
         store += size;

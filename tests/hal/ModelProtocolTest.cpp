@@ -1,5 +1,6 @@
 // The messages between target and host process, byte by byte.
 #include "hal/model/ModelChannel.h"
+#include "hal/model/ModelReadings.h"
 #include "hal/model/ModelTable.h"
 #include "hal/model/host/HostMemory.h"
 #include "tests/hal/Targets.h"
@@ -12,14 +13,17 @@ using namespace tapeback::test;
 
 namespace {
 
-/// A good reply to command Execute, sequence 5: body of 4 bytes, one interrupt, text "oops".
+/// A good reply to command Execute, sequence 5: body of 4 bytes, one interrupt, text "oops", two readings.
 std::vector<uint8_t> goodReply() {
   std::vector<uint8_t> bytes(256);
   WireWriter writer{bytes.data(), bytes.size()};
-  writer.put(ReplyHeader{{protocolMagic, protocolVersion, uint16_t(Command::Execute), 56, 5}, -2, 4, 1, 4});
+  writer.put(
+      ReplyHeader{{protocolMagic, protocolVersion, uint16_t(Command::Execute), 80, 5}, -2, 4, 1, 4, 2, 0});
   writer.put(uint32_t(77));
   writer.put(InterruptEntry{3, 0, 9});
   writer.bytes("oops", 4);
+  writer.put(uint64_t(1) << 40);
+  writer.put(uint64_t(6));
   bytes.resize(writer.size);
   return bytes;
 }
@@ -68,6 +72,41 @@ TEST_CASE("a reply is taken apart") {
   CHECK(reply->interrupts[0].vector == 3);
   CHECK(reply->interrupts[0].count == 9);
   CHECK(reply->text == "oops");
+  CHECK(reply->readings == std::vector<uint64_t>{uint64_t(1) << 40, 6});
+}
+
+TEST_CASE("readings hold until something happens, and are no others than those asked for") {
+  ModelReadings readings;
+  const uint32_t ids[] = {4, 2};
+  const uint64_t three[] = {100, 7, 8}, two[] = {9, 10}, one[] = {200};
+  CHECK(readings.take({}, Command::Execute));
+  CHECK(!readings.take(one, Command::Execute)); // Nobody asked.
+  readings = {};
+  readings.followTime();
+  CHECK(!readings.time());
+  CHECK(readings.take(one, Command::Advance));
+  CHECK(readings.time() == 200);
+  CHECK(!readings.counters(ids));
+  readings.follow(ids);
+  CHECK(!readings.time());
+  CHECK(readings.take(three, Command::Execute));
+  CHECK(readings.time() == 100);
+  REQUIRE(readings.counters(ids));
+  CHECK((*readings.counters(ids))[1] == 8);
+  CHECK(!readings.counters({4})); // Others than those that ride along.
+  CHECK(!readings.counters({}));
+  CHECK(readings.take({}, Command::Peek));
+  CHECK(readings.time() == 100);
+  CHECK(!readings.take(two, Command::Peek)); // Of a call that lets nothing happen.
+  CHECK(readings.take({}, Command::Reset));
+  CHECK(!readings.time());
+  CHECK(!readings.counters(ids));
+  CHECK(readings.take({}, Command::Execute)); // One could not be had.
+  CHECK(!readings.time());
+  CHECK(!readings.take(two, Command::Execute));
+  readings = {};
+  readings.follow(std::vector<uint32_t>(maxReadings + 1)); // Too many to ride along.
+  CHECK(readings.take({}, Command::Execute));
 }
 
 TEST_CASE("a reply to something else is none") {

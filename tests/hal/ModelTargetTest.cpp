@@ -1,6 +1,8 @@
 // A model as a target: what a plugin offers arrives, unchanged, on the other side of the process boundary.
+#include "hal/TargetLook.h"
 #include "hal/model/ModelTarget.h"
 #include "tests/hal/Targets.h"
+#include <csignal>
 #include <cstring>
 #include <random>
 
@@ -75,6 +77,50 @@ TEST_CASE("a plugin built against version 1.0 of the ABI works whole") {
     ids.back() = 3;
     CHECK(failure(target->counters(ids, values)).code == "unknown-counter");
   }
+  SUBCASE("time and counters that came with an answer are those that asking gives") {
+    auto step = [](Target &target, unsigned number) {
+      switch (number) {
+      case 0: must(target.write(0, 0x18, 8, 0)); break;
+      case 1: CHECK(must(target.read(0, 0, 8)) == 77); break;
+      case 2: must(target.advance(1000)); break;
+      case 3: CHECK(failure(target.read(0, 0, 4)).code == "refused-by-model"); break;
+      case 4: must(target.write(0, 0, 8, 5)); break;
+      case 5: must(target.reset(ResetKind::Bus)); break;
+      default: must(target.write(0, 0x18, 8, 0)); break;
+      }
+    };
+    const uint32_t ids[] = {2, 0, 1};
+    bool changed = false;
+    uint64_t earlier = 0;
+    for (unsigned last = 0; last < 8; ++last) {
+      step(*target, last);
+      std::unique_ptr<Target> other = openV1("?scratch=77");
+      for (unsigned number = 0; number <= last; ++number)
+        step(*other, number);
+      uint64_t followed[3] = {}, asked[3] = {};
+      const uint64_t time = must(target->deviceTime());
+      CHECK(time == must(other->deviceTime()));
+      must(target->counters(ids, followed));
+      must(other->counters(ids, asked));
+      for (unsigned i = 0; i < 3; ++i)
+        CHECK(followed[i] == asked[i]);
+      changed |= time != earlier;
+      earlier = time;
+    }
+    CHECK(changed);
+    // And there is nobody asked: the host process is gone.
+    must(target->write(0, 0x18, 8, 0));
+    const uint64_t time = must(target->deviceTime());
+    must(target->write(0, 0x18, 8, 0));
+    std::vector<pid_t> hosts = children();
+    REQUIRE(hosts.size() == 1);
+    REQUIRE(kill(hosts[0], SIGKILL) == 0);
+    uint64_t values[3] = {};
+    CHECK(must(target->deviceTime()) > time);
+    must(target->counters(ids, values));
+    CHECK(failure(target->write(0, 0x18, 8, 0)).code == "target-died");
+    CHECK(failure(target->deviceTime()).code == "target-died");
+  }
   SUBCASE("reset says which kind") {
     must(target->reset(ResetKind::Bus));
     CHECK(must(target->read(0, 0, 8)) == 0xee02);
@@ -130,6 +176,44 @@ TEST_CASE("a plugin built against version 1.0 of the ABI works whole") {
     must(target->reset(ResetKind::Default));
     CHECK(!must(target->waitInterrupt(1, 0)).fired);
   }
+}
+
+TEST_CASE("a plugin built against version 1.1 of the ABI can be looked at, one of 1.0 cannot") {
+  CHECK(lookableTarget(*openV1()) == nullptr);
+  auto target = open("model:" + plugin("abi-v1.1"));
+  LookableTarget *lookable = lookableTarget(*target);
+  REQUIRE(lookable);
+  TargetLook look;
+  look.registers = {TargetOperation::read(0, 0, 4)};
+  look.windows = {"cell"};
+  for (uint64_t word : {0u, 0x1234u, 0x1234u, 0x99u}) {
+    must(target->write(0, 0, 4, word));
+    must(lookable->look(look));
+    CHECK(look.registers[0].value == word);
+    REQUIRE(look.contents.size() == 1);
+    CHECK(look.contents[0] == llvm::ArrayRef<uint8_t>(std::vector<uint8_t>(3000, uint8_t(word))));
+  }
+  CHECK(must(target->read(0, 4, 4)) == 0); // Nothing of that was a read.
+  TargetLook wrong = look;
+  wrong.windows = {"cell", "no such"};
+  CHECK(failure(lookable->look(wrong)).code == "unknown-window");
+  wrong = look;
+  wrong.registers[0].address = 8;
+  CHECK(failure(lookable->look(wrong)).code == "out-of-space");
+  wrong = look;
+  wrong.counters = {0};
+  CHECK(failure(lookable->look(wrong)).code == "unknown-counter");
+  CHECK(lookableTarget(*target) == lookable); // So far it has refused nothing.
+  // What fails may have been shown in part: that target is not looked at again, and works otherwise.
+  must(target->write(0, 0, 4, 13));
+  CHECK(failure(lookable->look(look)).code == "model-error");
+  CHECK(lookableTarget(*target) == nullptr);
+  CHECK(failure(lookable->look(look)).code == "unsupported");
+  CHECK(must(target->read(0, 0, 4)) == 13);
+  auto other = open("model:" + plugin("abi-v1.1"));
+  wrong = look;
+  wrong.registers[0].address = 4; // It says itself that this is none to look at.
+  CHECK(failure(lookableTarget(*other)->look(wrong)).cls == FailureClass::Usage);
 }
 
 TEST_CASE("a plugin's own options are refused in its own words") {

@@ -2,10 +2,18 @@
 #include <string.h>
 
 enum {
-  StateVersion = 1,
+  StateVersion = 2,
   Identity = 0x010000ed, /* Version 1.0. */
   HostPage = 4096,
+  LateBy = 20000000, /* Nanoseconds: fault=early-done. Longer than a poll looks away. */
 };
+
+/* ---- Time ---- */
+
+/* The clock stops at its end, after 584 years. */
+static uint64_t later(uint64_t time, uint64_t nanoseconds) {
+  return nanoseconds > UINT64_MAX - time ? UINT64_MAX : time + nanoseconds;
+}
 
 /* ---- Interrupts ---- */
 
@@ -49,7 +57,9 @@ static void finishFactorial(EduModel *model) {
   EduState *state = &model->state;
   uint32_t operand = state->factorial;
   state->factorial = factorial(operand);
-  if (model->options.fault == EduFaultFactorial && operand == model->options.operand)
+  bool wrong =
+      model->options.fault == EduFaultFactorial || (model->options.fault == EduFaultPair && state->armed);
+  if (wrong && operand == model->options.operand)
     state->factorial ^= 1;
   state->status &= ~(uint32_t)EduStatusComputing;
   if (state->status & EduStatusIrqOnFactorial)
@@ -63,6 +73,21 @@ static bool insideBuffer(uint64_t address, uint64_t count) {
          count <= EduBufferSize - (address - EduBufferBase);
 }
 
+/* The data that a transfer has said to be there (fault=early-done). */
+static void bringLate(EduModel *model) {
+  EduState *state = &model->state;
+  state->lateDue = 0;
+  if (model->bus.dmaWrite(model->bus.context, state->lateHost, state->buffer + state->lateInside,
+                          state->lateCount) != 0)
+    model->bus.warn(model->bus.context, "DMA to host memory that is not mapped: dropped");
+}
+
+static void heal(EduState *state) {
+  if (state->lost)
+    state->buffer[state->lost - 1] = (uint8_t)state->lostByte;
+  state->lost = 0;
+}
+
 static bool startDma(EduModel *model, uint64_t command) {
   EduState *state = &model->state;
   if ((state->dmaCmd & EduDmaRun) || !(command & EduDmaRun))
@@ -70,17 +95,29 @@ static bool startDma(EduModel *model, uint64_t command) {
   uint64_t inside = command & EduDmaFromDevice ? state->dmaSrc : state->dmaDst;
   if (!insideBuffer(inside, state->dmaCount))
     return false;
+  heal(state);
+  if (state->lateDue)
+    bringLate(model);
   state->dmaCmd = command;
   state->dmaDone = state->now + model->options.dmaTime;
   return true;
 }
 
+static bool crossesPage(uint64_t hostAddress, uint64_t count) {
+  return count && hostAddress / HostPage != (hostAddress + count - 1) / HostPage;
+}
+
 /* How many bytes of a transfer arrive. */
 static uint64_t bytesThatArrive(const EduModel *model, uint64_t hostAddress, uint64_t count) {
-  if (model->options.fault != EduFaultDmaLastByte || count == 0)
-    return count;
-  bool crosses = hostAddress / HostPage != (hostAddress + count - 1) / HostPage;
-  return crosses ? count - 1 : count;
+  bool loses = model->options.fault == EduFaultDmaLastByte && crossesPage(hostAddress, count);
+  return loses ? count - 1 : count;
+}
+
+/* fault=dma-heals: the last byte that came is kept back until the next transfer. */
+static void keepLastByte(EduState *state, uint64_t inside, uint64_t count, uint8_t before) {
+  state->lost = inside + count;
+  state->lostByte = state->buffer[inside + count - 1];
+  state->buffer[inside + count - 1] = before;
 }
 
 /* All of the data moves at the end of the transfer's time, as in QEMU. */
@@ -90,7 +127,15 @@ static void finishDma(EduModel *model) {
   uint64_t inside = (fromDevice ? state->dmaSrc : state->dmaDst) - EduBufferBase;
   uint64_t host = (fromDevice ? state->dmaDst : state->dmaSrc) & model->options.dmaMask;
   uint64_t count = bytesThatArrive(model, host, state->dmaCount);
-  if (count && fromDevice) {
+  bool crosses = crossesPage(host, state->dmaCount);
+  uint8_t last = count ? state->buffer[inside + count - 1] : 0;
+  state->armed |= crosses;
+  if (count && fromDevice && model->options.fault == EduFaultEarlyDone) {
+    state->lateDue = later(state->now, LateBy);
+    state->lateHost = host;
+    state->lateInside = inside;
+    state->lateCount = count;
+  } else if (count && fromDevice) {
     if (model->bus.dmaWrite(model->bus.context, host, state->buffer + inside, count) != 0)
       model->bus.warn(model->bus.context, "DMA to host memory that is not mapped: dropped");
   } else if (count) {
@@ -98,28 +143,32 @@ static void finishDma(EduModel *model) {
       model->bus.warn(model->bus.context, "DMA from host memory that is not mapped: all ones");
       memset(state->buffer + inside, 0xff, count);
     }
+    if (crosses && model->options.fault == EduFaultDmaHeals)
+      keepLastByte(state, inside, count, last);
   }
   state->dmaCmd &= ~(uint64_t)EduDmaRun;
   if (state->dmaCmd & EduDmaIrq)
     raiseInterrupt(model, EduIrqDma);
 }
 
-/* ---- Time ---- */
-
-/* The clock stops at its end, after 584 years. */
-static uint64_t later(uint64_t time, uint64_t nanoseconds) {
-  return nanoseconds > UINT64_MAX - time ? UINT64_MAX : time + nanoseconds;
-}
+/* ---- What happens by itself ---- */
 
 static bool nextEvent(const EduState *state, uint64_t *when) {
-  bool computing = state->status & EduStatusComputing, moving = state->dmaCmd & EduDmaRun;
-  if (!computing && !moving)
-    return false;
-  if (computing && moving)
-    *when = state->factorialDone <= state->dmaDone ? state->factorialDone : state->dmaDone;
-  else
-    *when = computing ? state->factorialDone : state->dmaDone;
-  return true;
+  bool found = false;
+  *when = UINT64_MAX;
+  if (state->status & EduStatusComputing) {
+    *when = state->factorialDone;
+    found = true;
+  }
+  if ((state->dmaCmd & EduDmaRun) && (!found || state->dmaDone < *when)) {
+    *when = state->dmaDone;
+    found = true;
+  }
+  if (state->lateDue && (!found || state->lateDue < *when)) {
+    *when = state->lateDue;
+    found = true;
+  }
+  return found;
 }
 
 /* Carries out what is due now; true if there was something. At the same instant the factorial comes first. */
@@ -131,6 +180,10 @@ static bool carryOutDue(EduModel *model) {
   }
   if ((state->dmaCmd & EduDmaRun) && state->dmaDone <= state->now) {
     finishDma(model);
+    return true;
+  }
+  if (state->lateDue && state->lateDue <= state->now) {
+    bringLate(model);
     return true;
   }
   return false;
@@ -180,11 +233,12 @@ static uint32_t readLiveness(EduModel *model) {
   return wrong ? model->state.liveness ^ 1 : model->state.liveness;
 }
 
-static uint64_t readRegister(EduModel *model, uint64_t address) {
-  EduState *state = &model->state;
+/* What registers hold. */
+static uint64_t showRegister(const EduModel *model, uint64_t address) {
+  const EduState *state = &model->state;
   switch (address) {
   case EduIdent: return Identity;
-  case EduLiveness: return readLiveness(model);
+  case EduLiveness: return state->liveness;
   case EduFactorial: return state->factorial;
   case EduStatus: return state->status;
   case EduIrqStatus: return state->irqStatus;
@@ -194,6 +248,10 @@ static uint64_t readRegister(EduModel *model, uint64_t address) {
   case EduDmaCmd: return state->dmaCmd;
   default: return UINT64_MAX; /* Write-only registers too. */
   }
+}
+
+static uint64_t readRegister(EduModel *model, uint64_t address) {
+  return address == EduLiveness ? readLiveness(model) : showRegister(model, address);
 }
 
 /* DMA registers cannot be changed under a running transfer. */
@@ -208,6 +266,14 @@ uint64_t eduRead(EduModel *model, uint64_t address, unsigned width) {
     return 0;
   uint64_t value = deviceAnswers(address, width) ? readRegister(model, address) : UINT64_MAX;
   return width == 8 ? value : (uint32_t)value;
+}
+
+bool eduPeek(const EduModel *model, uint64_t address, unsigned width, uint64_t *value) {
+  if (!reachesDevice(address, width) || !deviceAnswers(address, width))
+    return false;
+  uint64_t shown = showRegister(model, address);
+  *value = width == 8 ? shown : (uint32_t)shown;
+  return true;
 }
 
 bool eduWrite(EduModel *model, uint64_t address, unsigned width, uint64_t value) {
@@ -236,7 +302,8 @@ bool eduWrite(EduModel *model, uint64_t address, unsigned width, uint64_t value)
 
 bool eduStateValid(const EduState *state) {
   uint64_t inside = state->dmaCmd & EduDmaFromDevice ? state->dmaSrc : state->dmaDst;
-  return state->version == StateVersion &&
+  bool late = !state->lateDue || insideBuffer(state->lateInside + EduBufferBase, state->lateCount);
+  return state->version == StateVersion && state->lost <= EduBufferSize && late &&
          (!(state->dmaCmd & EduDmaRun) || insideBuffer(inside, state->dmaCount));
 }
 

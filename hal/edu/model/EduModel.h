@@ -51,6 +51,9 @@ typedef struct EduState {
   uint64_t dmaDone;       /* The same for the transfer; meaningful while DMA_CMD has RUN. */
   uint64_t dmaSrc, dmaDst, dmaCount, dmaCmd;
   uint64_t livenessReads; /* Since reset, for the liveness fault. */
+  uint64_t lost;          /* dma-heals: one more than where in the buffer a byte is missing; 0 nowhere. */
+  uint64_t lateDue, lateHost, lateInside, lateCount; /* early-done: what is still to come. 0 due: nothing. */
+  uint32_t lostByte, armed;                          /* pair: a transfer has crossed 4 KiB. */
   uint32_t liveness, factorial, status, irqStatus;
   uint8_t buffer[EduBufferSize];
 } EduState;
@@ -83,6 +86,8 @@ void eduReset(EduModel *model);
  * as all ones. False: the write asked for a transfer outside the buffer; a bus error, and nothing starts. */
 uint64_t eduRead(EduModel *model, uint64_t address, unsigned width);
 bool eduWrite(EduModel *model, uint64_t address, unsigned width, uint64_t value);
+/* What a register holds. Takes no time, and counts as no read. False: no such access. */
+bool eduPeek(const EduModel *model, uint64_t address, unsigned width, uint64_t *value);
 
 /* Lets time pass until `budget` is used up or an interrupt was raised; returns how much passed. */
 uint64_t eduAdvance(EduModel *model, uint64_t budget);

@@ -6,10 +6,10 @@ static const struct {
   const char *name;
   EduFault fault;
 } faultNames[] = {
-    {"dma-last-byte", EduFaultDmaLastByte},
-    {"factorial", EduFaultFactorial},
-    {"irq-sticky", EduFaultIrqSticky},
-    {"liveness", EduFaultLiveness},
+    {"dma-last-byte", EduFaultDmaLastByte}, {"factorial", EduFaultFactorial},
+    {"irq-sticky", EduFaultIrqSticky},      {"liveness", EduFaultLiveness},
+    {"dma-heals", EduFaultDmaHeals},        {"pair", EduFaultPair},
+    {"early-done", EduFaultEarlyDone},
 };
 enum { FaultCount = sizeof faultNames / sizeof faultNames[0] };
 
@@ -49,7 +49,10 @@ static bool parseFault(const char *value, EduFault *fault, char *error, size_t s
       return true;
     }
   snprintf(error, size,
-           "there is no fault '%.64s'; there are dma-last-byte, factorial, irq-sticky and liveness", value);
+           "there is no fault '%.64s'; there are dma-last-byte, factorial, irq-sticky, liveness, dma-heals, "
+           "pair and "
+           "early-done",
+           value);
   return false;
 }
 

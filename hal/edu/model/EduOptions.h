@@ -13,6 +13,9 @@ typedef enum EduFault {
   EduFaultFactorial,   /* One operand gives a wrong result. */
   EduFaultIrqSticky,   /* Bits of IRQ_STATUS are not cleared by IRQ_ACK. */
   EduFaultLiveness,    /* One read of LIVENESS is wrong. */
+  EduFaultDmaHeals,    /* The byte that dma-last-byte loses on the way in comes with the next transfer. */
+  EduFaultPair,        /* After a transfer that crosses 4 KiB one operand gives a wrong result. */
+  EduFaultEarlyDone,   /* A transfer to the host says that it is done before its data is there. */
 } EduFault;
 
 typedef struct EduOptions {

@@ -124,6 +124,14 @@ static int peek(void *instance, uint32_t window, uint64_t offset, void *out, uin
   return TAPEBACK_MODEL_OK;
 }
 
+static int peekRegister(void *instance, uint32_t space, uint64_t address, uint32_t width, uint64_t *value) {
+  Instance *self = instance;
+  (void)space;
+  if (eduPeek(&self->model, address, width, value))
+    return TAPEBACK_MODEL_OK;
+  return fail(self, TAPEBACK_MODEL_E_USAGE, "not a register that can be looked at");
+}
+
 /* ---- Snapshots: one flat structure, so that saving and loading is copying ---- */
 
 static int snapshotSize(void *instance, uint64_t *size) {
@@ -169,7 +177,8 @@ static const tapeback_model table = {
     .abi_major = TAPEBACK_MODEL_ABI_MAJOR,
     .abi_minor = TAPEBACK_MODEL_ABI_MINOR,
     .capabilities = TAPEBACK_MODEL_CAP_MEMORY | TAPEBACK_MODEL_CAP_INTERRUPTS | TAPEBACK_MODEL_CAP_SNAPSHOT |
-                    TAPEBACK_MODEL_CAP_FORK_SAFE | TAPEBACK_MODEL_CAP_DEVICE_TIME | TAPEBACK_MODEL_CAP_PEEK,
+                    TAPEBACK_MODEL_CAP_FORK_SAFE | TAPEBACK_MODEL_CAP_DEVICE_TIME | TAPEBACK_MODEL_CAP_PEEK |
+                    TAPEBACK_MODEL_CAP_PEEK_REGISTERS,
     .interrupt_vectors = 1,
     .name = "edu",
     .facts = facts,
@@ -191,6 +200,7 @@ static const tapeback_model table = {
     .snapshot_size = snapshotSize,
     .snapshot_save = snapshotSave,
     .snapshot_load = snapshotLoad,
+    .peek_register = peekRegister,
 };
 
 /* The one symbol that a plugin exports. */

@@ -46,6 +46,8 @@ uint64_t advance(Device &device, uint64_t budget);
 // Registers.cpp: one access each, which takes options.accessTime and acts at its end. False: a bus error.
 
 bool readRegister(Device &device, uint64_t offset, uint32_t width, uint64_t &value);
+/// What a read would give, without it. False: none, or one that does something.
+bool peekRegister(const Device &device, uint64_t offset, uint32_t width, uint64_t &value);
 bool writeRegister(Device &device, uint64_t offset, uint32_t width, uint64_t value);
 
 // Queues.cpp: from HEAD to HEAD + 1.

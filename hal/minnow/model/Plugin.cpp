@@ -119,6 +119,12 @@ int peek(void *instance, uint32_t window, uint64_t offset, void *out, uint64_t s
   return TAPEBACK_MODEL_OK;
 }
 
+int peekReg(void *instance, uint32_t, uint64_t address, uint32_t width, uint64_t *value) {
+  if (peekRegister(self(instance).device, address, width, *value))
+    return TAPEBACK_MODEL_OK;
+  return fail(instance, TAPEBACK_MODEL_E_USAGE, "not a register that can be looked at");
+}
+
 int snapshotSize(void *, uint64_t *size) {
   *size = sizeof(State);
   return TAPEBACK_MODEL_OK;
@@ -157,7 +163,7 @@ constexpr tapeback_model table = {
     .abi_minor = TAPEBACK_MODEL_ABI_MINOR,
     .capabilities = TAPEBACK_MODEL_CAP_MEMORY | TAPEBACK_MODEL_CAP_INTERRUPTS | TAPEBACK_MODEL_CAP_SNAPSHOT |
                     TAPEBACK_MODEL_CAP_FORK_SAFE | TAPEBACK_MODEL_CAP_DEVICE_TIME |
-                    TAPEBACK_MODEL_CAP_COUNTERS | TAPEBACK_MODEL_CAP_PEEK,
+                    TAPEBACK_MODEL_CAP_COUNTERS | TAPEBACK_MODEL_CAP_PEEK | TAPEBACK_MODEL_CAP_PEEK_REGISTERS,
     .interrupt_vectors = 1,
     .name = "minnow",
     .facts = facts,
@@ -182,6 +188,7 @@ constexpr tapeback_model table = {
     .snapshot_load = snapshotLoad,
     .trace_begin = nullptr,
     .trace_end = nullptr,
+    .peek_register = peekReg,
 };
 
 } // namespace

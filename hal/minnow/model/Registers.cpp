@@ -96,7 +96,7 @@ uint32_t readQueue(const QueueState &queue, uint32_t offset) {
   }
 }
 
-uint32_t readFixed(State &state, uint32_t offset) {
+uint32_t showFixed(const State &state, uint32_t offset) {
   switch (offset) {
   case Id: return 0x4d4e5731;
   case Version: return 0x00010000;
@@ -112,22 +112,31 @@ uint32_t readFixed(State &state, uint32_t offset) {
   case ErrAddrLo: return low(state.error.address);
   case ErrAddrHi: return high(state.error.address);
   case DebugAddr: return state.debugAddress;
-  case DebugData: return readDebug(state);
-  case TimeLo: return readTime(state);
   case TimeHi: return state.timeHigh;
   case CounterControl: return state.freeze;
   default: return 0;
   }
 }
 
-uint32_t read(State &state, uint32_t offset) {
+/// Of registers whose read does nothing.
+uint32_t show(const State &state, uint32_t offset) {
   if (offset >= Queues && offset < Queues + queueCount * queueBytes)
     return readQueue(state.queues[(offset - Queues) / queueBytes], offset % queueBytes);
   if (offset >= Counters && offset < Counters + counterCount * 8) {
     uint64_t value = state.snapshot[(offset - Counters) / 8];
     return offset % 8 ? high(value) : low(value);
   }
-  return readFixed(state, offset);
+  return showFixed(state, offset);
+}
+
+bool readDoesSomething(uint32_t offset) {
+  return offset == DebugData || offset == TimeLo;
+}
+
+uint32_t read(State &state, uint32_t offset) {
+  if (!readDoesSomething(offset))
+    return show(state, offset);
+  return offset == DebugData ? readDebug(state) : readTime(state);
 }
 
 void writeSize(QueueState &queue, uint32_t size) {
@@ -190,6 +199,13 @@ bool readRegister(Device &device, uint64_t offset, uint32_t width, uint64_t &val
   if (!isLegal(offset, width))
     return false;
   value = read(device.state, uint32_t(offset));
+  return true;
+}
+
+bool peekRegister(const Device &device, uint64_t offset, uint32_t width, uint64_t &value) {
+  if (!isLegal(offset, width) || readDoesSomething(uint32_t(offset)))
+    return false;
+  value = show(device.state, uint32_t(offset));
   return true;
 }
 

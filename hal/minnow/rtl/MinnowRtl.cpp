@@ -2,7 +2,9 @@
 #include "hal/minnow/rtl/Archive.h"
 #include <VMinnow.h>
 #include <VMinnow___024root.h>
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <verilated.h>
 #include <verilated_fst_c.h>
 
@@ -140,10 +142,23 @@ void MinnowRtl::peekScratchpad(uint64_t offset, uint8_t *out, uint64_t size) con
       &root.Minnow__DOT__scratchpad__DOT__bank__BRA__1__KET____DOT__words,
       &root.Minnow__DOT__scratchpad__DOT__bank__BRA__2__KET____DOT__words,
       &root.Minnow__DOT__scratchpad__DOT__bank__BRA__3__KET____DOT__words};
-  for (uint64_t i = 0; i < size; ++i) {
-    uint64_t word = (offset + i) / 8;
-    out[i] = uint8_t((*banks[word % 4])[word / 4] >> 8 * ((offset + i) % 8));
+  auto wordAt = [&](uint64_t at) { return (*banks[at / 8 % 4])[at / 8 / 4]; };
+  for (uint64_t done = 0; done < size;) {
+    uint64_t word = wordAt(offset + done), into = (offset + done) % 8,
+             piece = std::min(8 - into, size - done);
+    word >>= 8 * into;
+    std::memcpy(out + done, &word, piece); // The lowest byte first, on the hosts that there are.
+    done += piece;
   }
+}
+
+uint32_t MinnowRtl::peekRegister(uint32_t offset) {
+  uint16_t before = top->registerAddress;
+  top->registerAddress = uint16_t(offset);
+  top->eval(); // No clock's edge, no access: what is behind the read's multiplexer, and nothing else.
+  uint32_t value = top->rootp->Minnow__DOT__registers__DOT__plain;
+  top->registerAddress = before;
+  return value;
 }
 
 // ---- Snapshots ----
@@ -156,18 +171,28 @@ struct SnapshotHead {
   uint64_t cycle, residueNs;
   HostBus::State bus;
 };
-constexpr uint64_t snapshotMagic = 0x314c54524e494d01; // "\1MINRTL1"
+constexpr uint64_t snapshotMagic = 0x324c54524e494d01; // "\1MINRTL2"
 
-uint64_t fnv1a(const uint8_t *data, uint64_t size) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (uint64_t i = 0; i < size; ++i)
-    hash = (hash ^ data[i]) * 0x100000001b3;
-  return hash;
+/// Shows damage, not intent.
+uint64_t digestOf(const uint8_t *data, uint64_t size) {
+  constexpr uint64_t prime = 0x9e3779b97f4a7c15;
+  uint64_t lanes[4] = {1, 2, 3, 4}, sum = size;
+  for (; size;
+       data += std::min<uint64_t>(size, sizeof lanes), size -= std::min<uint64_t>(size, sizeof lanes)) {
+    uint64_t words[4] = {};
+    std::memcpy(words, data, std::min<uint64_t>(size, sizeof words));
+    for (unsigned i = 0; i < 4; ++i)
+      lanes[i] = ((lanes[i] << 27 | lanes[i] >> 37) ^ words[i]) * prime;
+  }
+  for (uint64_t lane : lanes)
+    sum = ((sum << 27 | sum >> 37) ^ lane) * prime;
+  return sum;
 }
 
 } // namespace
 
 void MinnowRtl::save(std::vector<uint8_t> &out) const {
+  out.reserve(savedBytes);
   out.assign(sizeof(SnapshotHead), 0);
   {
     ArchiveWriter archive(out);
@@ -179,19 +204,26 @@ void MinnowRtl::save(std::vector<uint8_t> &out) const {
   head.cycle = cycle;
   head.residueNs = residueNs;
   head.bus = bus.saved();
-  head.digest = fnv1a(out.data() + sizeof head, out.size() - sizeof head);
+  head.digest = digestOf(out.data() + sizeof head, out.size() - sizeof head);
   std::memcpy(out.data(), &head, sizeof head);
+}
+
+uint64_t MinnowRtl::savedSize() {
+  if (!savedBytes) {
+    std::vector<uint8_t> bytes;
+    save(bytes);
+    savedBytes = bytes.size();
+  }
+  return savedBytes;
 }
 
 bool MinnowRtl::load(const uint8_t *in, uint64_t size) {
   SnapshotHead head;
-  std::vector<uint8_t> own;
-  save(own);
-  if (size != own.size())
+  if (size != savedSize())
     return false;
   std::memcpy(&head, in, sizeof head);
   if (head.magic != snapshotMagic || head.size != size || head.residueNs >= cycleNs ||
-      head.digest != fnv1a(in + sizeof head, size - sizeof head) || !bus.restore(head.bus))
+      head.digest != digestOf(in + sizeof head, size - sizeof head) || !bus.restore(head.bus))
     return false;
   ArchiveReader archive(in + sizeof head, size - sizeof head);
   archive >> *top;

@@ -39,8 +39,13 @@ public:
 
   uint64_t counter(uint32_t id) const;
   void peekScratchpad(uint64_t offset, uint8_t *out, uint64_t size) const;
+  /// What a register holds; registers whose read does something have nothing to show.
+  static bool canPeek(uint32_t offset) { return offset != 0x044 && offset != 0x050; }
+  uint32_t peekRegister(uint32_t offset);
 
   void save(std::vector<uint8_t> &out) const;
+  /// Of what save() gives, always.
+  uint64_t savedSize();
   /// False: not a snapshot of this build; nothing has changed then.
   bool load(const uint8_t *in, uint64_t size);
 
@@ -71,6 +76,7 @@ private:
   uint64_t cycle = 0;
   uint64_t residueNs = 0; ///< Time allowed and not yet used, less than a cycle.
   uint64_t interrupts = 0;
+  uint64_t savedBytes = 0; ///< 0 until it was asked for.
 };
 
 } // namespace tapeback::minnow

@@ -11,7 +11,6 @@ struct Instance {
   Instance(const tapeback_model_host &host, const RtlOptions &options) : device(host, options) {}
   MinnowRtl device;
   std::string error;
-  uint64_t snapshotBytes = 0; ///< Does not change: 0 until it was asked for.
 };
 
 Instance &of(void *instance) {
@@ -105,16 +104,17 @@ int peek(void *instance, uint32_t window, uint64_t offset, void *out, uint64_t s
   return TAPEBACK_MODEL_OK;
 }
 
+int peekRegister(void *instance, uint32_t, uint64_t address, uint32_t width, uint64_t *value) {
+  if (!allowed(address, width) || !MinnowRtl::canPeek(uint32_t(address)))
+    return fail(instance, TAPEBACK_MODEL_E_USAGE, "not a register that can be looked at");
+  *value = of(instance).device.peekRegister(uint32_t(address));
+  return TAPEBACK_MODEL_OK;
+}
+
 // ---- Snapshots ----
 
 int snapshotSize(void *instance, uint64_t *size) {
-  Instance &self = of(instance);
-  if (!self.snapshotBytes) {
-    std::vector<uint8_t> bytes;
-    self.device.save(bytes);
-    self.snapshotBytes = bytes.size();
-  }
-  *size = self.snapshotBytes;
+  *size = of(instance).device.savedSize();
   return TAPEBACK_MODEL_OK;
 }
 
@@ -169,7 +169,7 @@ const tapeback_model table = {
     TAPEBACK_MODEL_ABI_MINOR,
     TAPEBACK_MODEL_CAP_MEMORY | TAPEBACK_MODEL_CAP_INTERRUPTS | TAPEBACK_MODEL_CAP_SNAPSHOT |
         TAPEBACK_MODEL_CAP_FORK_SAFE | TAPEBACK_MODEL_CAP_DEVICE_TIME | TAPEBACK_MODEL_CAP_COUNTERS |
-        TAPEBACK_MODEL_CAP_PEEK | TAPEBACK_MODEL_CAP_TRACE,
+        TAPEBACK_MODEL_CAP_PEEK | TAPEBACK_MODEL_CAP_TRACE | TAPEBACK_MODEL_CAP_PEEK_REGISTERS,
     /*interrupt_vectors=*/1,
     "minnow",
     facts,
@@ -194,6 +194,7 @@ const tapeback_model table = {
     guarded<snapshotLoad, const void *, uint64_t>,
     guarded<traceBegin, const char *>,
     traceEnd,
+    guarded<peekRegister, uint32_t, uint64_t, uint32_t, uint64_t *>,
 };
 
 } // namespace

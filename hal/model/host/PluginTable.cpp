@@ -93,6 +93,7 @@ bool checkFunctions(const Refusal &refuse, const tapeback_model &model) {
       {TAPEBACK_MODEL_CAP_SNAPSHOT, "snapshot_load", model.snapshot_load != nullptr},
       {TAPEBACK_MODEL_CAP_TRACE, "trace_begin", model.trace_begin != nullptr},
       {TAPEBACK_MODEL_CAP_TRACE, "trace_end", model.trace_end != nullptr},
+      {TAPEBACK_MODEL_CAP_PEEK_REGISTERS, "peek_register", model.peek_register != nullptr},
   };
   for (const Need &need : needs) {
     if (need.present)

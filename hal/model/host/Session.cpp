@@ -50,8 +50,9 @@ int Session::run() {
         header.size != size_t(got))
       return refuseLanguage(header); // No answer would be understood.
     text[0] = 0;
-    // Room is kept behind the body for interrupts and text.
-    size_t room = sizeof out - sizeof(ReplyHeader) - sizeof(InterruptEntry) * maxVectors - maxTextBytes;
+    // Room is kept behind the body for interrupts, text and readings.
+    size_t room = sizeof out - sizeof(ReplyHeader) - sizeof(InterruptEntry) * maxVectors - maxTextBytes -
+                  sizeof(uint64_t) * (1 + maxReadings);
     WireWriter body{out + sizeof(ReplyHeader), room};
     Status status = dispatch(Command(header.command), request, body);
     if (status == 0 && body.overflow)
@@ -76,6 +77,10 @@ size_t Session::writeReply(const MessageHeader &request, Status status, size_t b
   header.bodyBytes = uint32_t(bodyBytes);
   header.interruptCount = raisedCount;
   header.textBytes = uint32_t(strnlen(text, sizeof text));
+  uint64_t readings[1 + maxReadings];
+  if (status == 0 &&
+      (Command(request.command) == Command::Execute || Command(request.command) == Command::Advance))
+    header.readingCount = takeReadings(readings);
   WireWriter tail{out + sizeof header + bodyBytes, sizeof out - sizeof header - bodyBytes};
   for (uint32_t i = 0; i < raisedCount; ++i) {
     tail.put(InterruptEntry{raised[i], 0, pending[raised[i]]});
@@ -83,9 +88,20 @@ size_t Session::writeReply(const MessageHeader &request, Status status, size_t b
   }
   raisedCount = 0;
   tail.bytes(text, header.textBytes);
+  tail.bytes(readings, header.readingCount * sizeof readings[0]);
   header.message.size = uint32_t(sizeof header + bodyBytes + tail.size);
   memcpy(out, &header, sizeof header);
   return header.message.size;
+}
+
+uint32_t Session::takeReadings(uint64_t *values) const {
+  uint32_t count = 0;
+  if (timeRides && plugin.model.device_time(instance, &values[count++]) != 0)
+    return 0;
+  for (uint32_t i = 0; i < ridingCount; ++i)
+    if (plugin.model.counter(instance, riding[i], &values[count++]) != 0)
+      return 0;
+  return count;
 }
 
 Session::Status Session::fail(Status status, const char *format, ...) {
@@ -116,7 +132,9 @@ Session::Status Session::counters(WireReader &request, WireWriter &body) {
   if (count > maxBatch)
     return fail(HostBadRequest, "%u counters at once", count);
   Status status = 0;
-  for (; count && status == 0; --count) {
+  ridingCount = 0;
+  uint32_t rides = count <= maxReadings ? count : 0;
+  for (uint32_t at = 0; count && status == 0; --count, ++at) {
     uint64_t value = 0;
     uint32_t id = request.get<uint32_t>();
     if (request.failed)
@@ -125,7 +143,11 @@ Session::Status Session::counters(WireReader &request, WireWriter &body) {
       return fail(TAPEBACK_MODEL_E_USAGE, "there is no counter %u", id);
     status = fromPlugin(model.counter(instance, id, &value), "counter");
     body.put(value);
+    if (rides)
+      riding[at] = id;
   }
+  if (status == 0)
+    ridingCount = rides;
   return status;
 }
 
@@ -147,6 +169,7 @@ Session::Status Session::dispatch(Command command, WireReader &request, WireWrit
       return fail(TAPEBACK_MODEL_E_UNSUPPORTED, "this model has no clock to read");
     Status status = fromPlugin(model.device_time(instance, &value), "device_time");
     body.put(value);
+    timeRides |= status == 0;
     return status;
   }
   case Command::Peek: return peek(request, body);
@@ -156,6 +179,7 @@ Session::Status Session::dispatch(Command command, WireReader &request, WireWrit
   case Command::SnapshotLoad: return snapshotLoad();
   case Command::TraceBegin: return traceBegin(request);
   case Command::TraceEnd: return traceEnd();
+  case Command::Look: return look(request, body);
   }
   return fail(HostBadRequest, "there is no command %u", unsigned(command));
 }
@@ -351,6 +375,96 @@ Session::Status Session::peek(WireReader &request, WireWriter &body) {
   Status status = fromPlugin(model.peek(instance, window, offset, to, size), "peek");
   body.size += status == 0 ? size : 0;
   return status;
+}
+
+/// Appends the pages of a window that are not as they were shown last.
+Session::Status Session::lookAtWindow(uint32_t window, uint32_t *pages, bool *more, WireWriter &body) {
+  const tapeback_model &model = plugin.model;
+  uint64_t size = model.windows[window].size;
+  if (!shown[window]) {
+    if (size > maxLookBytes - shownBytes)
+      return fail(TAPEBACK_MODEL_E_UNSUPPORTED, "its internal windows are too big for a look");
+    if (size > seenBytes) {
+      void *room = realloc(seen, size);
+      if (!room)
+        return fail(TAPEBACK_MODEL_E_NO_MEMORY, "no memory for a look");
+      seen = static_cast<uint8_t *>(room);
+      seenBytes = size;
+    }
+    shown[window] = static_cast<uint8_t *>(calloc(1, size ? size : 1));
+    if (!shown[window])
+      return fail(TAPEBACK_MODEL_E_NO_MEMORY, "no memory for a look");
+    shownBytes += size;
+  }
+  if (size == 0)
+    return 0;
+  memset(seen, 0, size);
+  if (Status status = fromPlugin(model.peek(instance, window, 0, seen, size), "peek"))
+    return status;
+  for (uint64_t at = 0; at < size; at += lookPageBytes) {
+    uint64_t piece = size - at < lookPageBytes ? size - at : lookPageBytes;
+    if (memcmp(seen + at, shown[window] + at, piece) == 0)
+      continue;
+    if (*pages == maxLookPages) {
+      *more = true;
+      return 0;
+    }
+    memcpy(shown[window] + at, seen + at, piece);
+    body.put(window);
+    body.put(uint32_t(at / lookPageBytes));
+    body.bytes(seen + at, piece);
+    ++*pages;
+  }
+  return 0;
+}
+
+Session::Status Session::look(WireReader &request, WireWriter &body) {
+  const tapeback_model &model = plugin.model;
+  constexpr uint32_t needed = TAPEBACK_MODEL_CAP_PEEK | TAPEBACK_MODEL_CAP_PEEK_REGISTERS;
+  if ((model.capabilities & needed) != needed)
+    return fail(TAPEBACK_MODEL_E_UNSUPPORTED, "this model cannot be looked at without side effect");
+  uint32_t registers = request.get<uint32_t>();
+  if (registers > maxLookRegisters)
+    return fail(HostBadRequest, "a look at %u registers", registers);
+  for (; registers; --registers) {
+    auto wanted = request.get<LookRegister>();
+    if (request.failed || wanted.space >= model.space_count)
+      return fail(HostBadRequest, "malformed Look");
+    uint64_t value = 0;
+    if (Status status =
+            fromPlugin(model.peek_register(instance, wanted.space, wanted.address, wanted.width, &value),
+                       "peek_register"))
+      return status;
+    body.put(value);
+  }
+  uint32_t ids = request.get<uint32_t>();
+  if (ids > maxLookCounters)
+    return fail(HostBadRequest, "a look at %u counters", ids);
+  for (; ids; --ids) {
+    uint64_t value = 0;
+    uint32_t id = request.get<uint32_t>();
+    if (request.failed || !(model.capabilities & TAPEBACK_MODEL_CAP_COUNTERS) || id >= model.counter_count)
+      return fail(HostBadRequest, "malformed Look");
+    if (Status status = fromPlugin(model.counter(instance, id, &value), "counter"))
+      return status;
+    body.put(value);
+  }
+  uint32_t windows = request.get<uint32_t>(), pages = 0;
+  bool more = false;
+  size_t countsAt = body.size;
+  body.put(uint32_t(more));
+  body.put(pages);
+  for (; windows; --windows) {
+    uint32_t window = request.get<uint32_t>();
+    if (request.failed || window >= model.window_count)
+      return fail(HostBadRequest, "malformed Look");
+    if (Status status = lookAtWindow(window, &pages, &more, body))
+      return status;
+  }
+  uint32_t counts[] = {uint32_t(more), pages};
+  if (!body.overflow)
+    memcpy(body.data + countsAt, counts, sizeof counts);
+  return 0;
 }
 
 Session::Status Session::snapshotSave(WireWriter &body) {

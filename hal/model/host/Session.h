@@ -27,6 +27,8 @@ private:
   Status mapMemory(WireReader &request);
   Status unmapMemory(WireReader &request);
   Status peek(WireReader &request, WireWriter &body);
+  Status look(WireReader &request, WireWriter &body);
+  Status lookAtWindow(uint32_t window, uint32_t *pages, bool *more, WireWriter &body);
   Status snapshotSave(WireWriter &body);
   Status snapshotRead(WireReader &request, WireWriter &body);
   Status snapshotWrite(WireReader &request);
@@ -39,6 +41,8 @@ private:
   /// The plugin's status, with its own words for it.
   Status fromPlugin(int status, const char *call);
   size_t writeReply(const MessageHeader &request, Status status, size_t bodyBytes);
+  /// What rides along, into `values` (1 + maxReadings); returns how many, 0 if one cannot be had.
+  uint32_t takeReadings(uint64_t *values) const;
 
   static int dmaRead(void *host, uint64_t iova, void *out, uint64_t size);
   static int dmaWrite(void *host, uint64_t iova, const void *in, uint64_t size);
@@ -55,8 +59,16 @@ private:
   uint32_t raisedCount = 0;
   uint64_t interrupts = 0; ///< Ever.
 
+  bool timeRides = false;
+  uint32_t riding[maxReadings] = {}; ///< Identifiers of counters.
+  uint32_t ridingCount = 0;
+
   uint8_t *snapshot = nullptr; ///< On its way out or in.
   uint64_t snapshotTotal = 0, snapshotFilled = 0;
+
+  uint8_t *shown[maxWindows] = {}; ///< Of each window, what was shown last; null: nothing yet.
+  uint8_t *seen = nullptr;         ///< Room for the largest window.
+  uint64_t shownBytes = 0, seenBytes = 0;
 
   char text[maxTextBytes] = {};
   uint8_t in[maxMessageBytes];
