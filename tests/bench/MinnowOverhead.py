@@ -3,8 +3,8 @@
 
     tests/bench/MinnowOverhead.py [--pairs N] [--net NAME] [--inferences N] [--bin DIR]
 
-Each pair runs both. Prints one JSON object: the ratio on/off of whole runs (with start, tape and all) as the median of
-the pairs, with a bootstrap interval (95 %, seeded), both of wall time and of the processor time that the processes and
+Each pair runs both. Prints one JSON object: the ratio on/off of whole runs (with start, tape and all) as the
+trimmed mean of the pairs, with a bootstrap interval (95 %, seeded), both of wall time and of the processor time that the processes and
 their children took, and each pair's seconds. A run that fails ends it with exit code 1.
 """
 import argparse
