@@ -37,12 +37,19 @@ llvm::Expected<BisectReport> Bisection::run() {
     if (report.badIntermittent || options.intermittent)
       if (llvm::Error error = searchNoisy())
         return error;
+    if (report.rate && report.drains)
+      if (llvm::Error error = measureDrains())
+        return error;
   } else if (options.deep) {
     report.notes.push_back(report.goodIntermittent
                                ? "the states were not searched: the good endpoint does not repeat itself"
                                : "the states were not searched: an endpoint does not answer, or failed");
   }
   if (llvm::Error error = conclude())
+    return error;
+  if (llvm::Error error = showChain())
+    return error;
+  if (llvm::Error error = tellMoment())
     return error;
   if (report.first && !options.waveFile.empty()) {
     llvm::Expected<WaveReport> wave =

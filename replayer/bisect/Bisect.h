@@ -16,6 +16,12 @@ namespace tapeback {
 
 class ProbeLog;
 
+/// A part of a tape that begins with a keyframe.
+struct BisectPart {
+  std::unique_ptr<TapeSource> source;
+  uint64_t firstPacket = 0; ///< What its packet 0 is in the whole tape; 0: it begins where that does.
+};
+
 struct BisectOptions {
   PlayerOptions player;
   ProbeOptions probe;
@@ -35,6 +41,9 @@ struct BisectOptions {
   size_t packetsBefore = 8; ///< Shown before the divergence.
   std::string waveFile;     ///< Where to write a waveform of the window that is named; empty: none.
   ProbeLog *log = nullptr;  ///< Results found here are not made again; those made are added.
+  /// Makes a part of these windows that begins with the nearest keyframe that can be restored, for probes
+  /// inside a window. Null: probes play the tape from its start.
+  std::function<llvm::Expected<BisectPart>(uint64_t firstWindow, uint64_t lastWindow)> cut;
   /// One probe and nothing else: the states before this packet.
   std::optional<uint64_t> at;
   std::function<void(const char *stage, uint64_t done, uint64_t total)> progress;
@@ -58,6 +67,8 @@ struct BisectPlan {
   };
   std::vector<Way> ways;                         ///< Cheapest first.
   uint64_t packets = 0, windows = 0, places = 0; ///< Of the tape; places: windows that end quiescent.
+  /// Of so many places, spread evenly, so many can be restored by a keyframe. None where it does not matter.
+  uint64_t keyframesTried = 0, keyframes = 0;
 };
 /// "observed", "deep-snapshot", "deep-lockstep", "deep-search".
 const char *bisectMethodName(BisectPlan::Method method);
@@ -69,6 +80,22 @@ struct BisectRate {
   uint64_t firstHalfHits = 0, firstHalfCounted = 0;
   double driftProbability = 1; ///< Of halves that differ so much, if nothing drifts.
   bool drifts() const { return driftProbability <= 0.01; }
+};
+
+/// The rate once more, with time for both sides to come to rest at each quiescent end of a window.
+struct BisectDrains {
+  uint64_t drains = 0; ///< Ends of windows at which that took time.
+  uint64_t hits = 0, counted = 0;
+  RateInterval interval;
+  double pValue = 1; ///< Of rates that differ so much, if drains change nothing.
+  bool changes() const { return pValue <= 0.01; }
+};
+
+/// When the packet that made the states differ acted, by the bad device's clock, in nanoseconds.
+struct BisectMoment {
+  uint64_t from = 0, to = 0; ///< From before the packet until the device had come to rest behind it.
+  std::optional<uint64_t>
+      changed; ///< Since then the byte is what it is in the end; nothing: it never changed.
 };
 
 /// Where passes parted first.
@@ -120,6 +147,8 @@ struct BisectReport {
   Verdict verdict = Verdict::Match;
   std::optional<Divergence> first; ///< "expected" is good, "actual" is bad.
   const char *method = "observed"; ///< bisectMethodName(), "deep-bayes", or "probe" (BisectOptions::at).
+  std::optional<StateDifference> stateNamed; ///< What `first` is about, if it is a state.
+  std::optional<BisectMoment> moment; ///< Of that, where the bad target has a clock and could be put back.
   std::optional<StateDifference> stateAt; ///< Of that one probe, if the states differ.
   BisectPlan plan;
   uint64_t probes = 0; ///< State comparisons made, in all.
@@ -129,6 +158,7 @@ struct BisectReport {
   uint64_t packetsToBad = 0; ///< Issued to the bad target, over all passes and probes.
   uint64_t resumed = 0;      ///< Passes and probes that were not made, because the log has them.
   uint64_t drains = 0; ///< Probes before which the devices were given time that the recorded host did not.
+  std::optional<uint64_t> insideStart; ///< Probes inside the window began with a keyframe before this packet.
   std::optional<uint64_t> visibleAt; ///< Deep: the packet after which the states differed; the one before was
                                      ///< the last probe at which they did not.
   std::optional<uint64_t> sameAt;
@@ -141,9 +171,10 @@ struct BisectReport {
 
   std::vector<BisectRun> runs;
   bool goodIntermittent = false, badIntermittent = false;
-  std::optional<BisectRate> rate;     ///< If an endpoint does not repeat itself.
-  std::vector<BisectPlace> places;    ///< Of all passes that parted, most frequent first; at most 1000.
-  uint64_t otherPlaces = 0;           ///< Passes whose place is not among them.
+  std::optional<BisectRate> rate;          ///< If an endpoint does not repeat itself.
+  std::optional<BisectDrains> drainEffect; ///< If there is a rate, and probes were given time.
+  std::vector<BisectPlace> places;         ///< Of all passes that parted, most frequent first; at most 1000.
+  uint64_t otherPlaces = 0;                ///< Passes whose place is not among them.
   std::optional<BisectSearch> search; ///< If the failure does not come every time, and states were searched.
   std::vector<BisectStep> steps;      ///< In the order of their first probe; at most 10000.
   std::optional<Divergence> goodAgainstTape; ///< The good endpoint is not what the tape recorded.

@@ -45,8 +45,13 @@ private:
   llvm::Error keepPlace(Lockstep &run);
   llvm::Error confirmObserved();
   /// The states here, at rest, and then as if nothing had been looked at. `settled`: what came of the rest.
-  llvm::Expected<std::optional<StateDifference>>
-  probeHere(Lockstep &run, unsigned parts, llvm::ArrayRef<const History *> histories, Settled *settled);
+  llvm::Expected<std::optional<StateDifference>> probeHere(Lockstep &run, unsigned parts,
+                                                           llvm::ArrayRef<const History *> histories,
+                                                           Settled *settled, bool *looksTrue = nullptr);
+  /// The same of all parts at a boundary, by a glance where that is enough. `both`: and read.
+  llvm::Expected<std::optional<StateDifference>> lookHere(Lockstep &run, uint64_t end, bool both,
+                                                          Settled *settled);
+  llvm::Error startOver();
   struct Interval {
     StateDifference difference;
     uint64_t same = 0, differs = 0; ///< Equal before packet `same`, different before packet `differs`.
@@ -65,6 +70,7 @@ private:
   // Intermittent.cpp
   bool isIntermittent() const { return report.goodIntermittent || report.badIntermittent; }
   llvm::Error measureRate();
+  llvm::Error measureDrains();
   void sumUpRuns();
   /// The one window in which nearly all passes that parted did.
   std::optional<uint64_t> commonWindow() const;
@@ -111,6 +117,20 @@ private:
   llvm::Error moveHistories(std::vector<std::unique_ptr<History>> &histories, uint64_t packet);
   std::vector<const History *> views(const std::vector<std::unique_ptr<History>> &histories) const;
 
+  // KeyframeStart.cpp
+  llvm::Error countKeyframes();
+  llvm::Error startFromKeyframe(uint64_t from, uint64_t to, unsigned parts);
+
+  // Chain.cpp
+  llvm::Error showChain();
+  /// Where what link `link` of the chain wrote was surely still there when it was read on; nothing: nowhere.
+  llvm::Expected<std::optional<uint64_t>> readOnAt(size_t link);
+  llvm::Expected<std::optional<uint64_t>> byteOf(Player &player, const WrittenThing &thing);
+
+  // Moment.cpp
+  llvm::Error tellMoment();
+  llvm::Error findMoment(Lockstep &run, const WrittenThing &thing, BisectMoment &moment);
+
   // Bisect.cpp
   llvm::Expected<BisectReport> probeOnce();
   llvm::Error findBoundaries();
@@ -132,11 +152,20 @@ private:
 
   std::string whyNoSnapshots; ///< Empty: both sides can be put back, and were seen to be.
   bool bothAnswer = false;
-  std::unique_ptr<Lockstep> kept;     ///< The first pass, if it left places to go back to.
-  std::vector<LockstepPlace> pool;    ///< Of `kept`, in the tape's order.
-  size_t poolStride = 1;              ///< Boundaries between two places, at least.
-  std::vector<Boundary> boundaries;   ///< Quiescent window ends that a probe may look at.
-  bool isFree = false;                ///< Windows and memory can be looked at without side effect.
+  struct Part {
+    BisectPart part;
+    StartState start;
+  };
+  std::optional<Part> inside;      ///< What probes play instead of the whole tape.
+  std::unique_ptr<Lockstep> kept;  ///< The first pass, if it left places to go back to.
+  std::vector<LockstepPlace> pool; ///< Of `kept`, in the tape's order.
+  bool again = false;              ///< The first pass is of no use and has to be made again.
+  size_t poolStride = 1;           ///< Boundaries between two places, at least.
+  /// Whether a look without side effect can be relied on: seen once where it was not, and at the last place.
+  enum class Glances : uint8_t { Untried, True, Off } glances = Glances::Untried;
+  std::vector<std::unique_ptr<History>> walked; ///< Moved as far as it was looked into bytes.
+  std::vector<Boundary> boundaries;             ///< Quiescent window ends that a probe may look at.
+  bool isFree = false;                          ///< Windows and memory can be looked at without side effect.
   std::optional<StateFinding> state;  ///< The earliest boundary at which the states are known to differ.
   std::vector<size_t> sameAtBoundary; ///< Boundaries at which they were found equal.
   std::map<uint64_t, size_t> stepOf;  ///< By packet: index into the report's steps.

@@ -46,7 +46,10 @@ llvm::Expected<std::unique_ptr<Lockstep>> Bisection::startUncompared() {
   lockstep.player = options.player;
   lockstep.compare = lockstep.withTape = false;
   lockstep.issuedToBad = &report.packetsToBad;
-  return Lockstep::start(source, endpoints, start, lockstep);
+  if (!inside)
+    return Lockstep::start(source, endpoints, start, lockstep);
+  lockstep.firstPacket = inside->part.firstPacket;
+  return Lockstep::start(*inside->part.source, endpoints, inside->start, lockstep);
 }
 
 /// Fresh targets, brought to `end` without being looked at on the way, and there given the time to come to

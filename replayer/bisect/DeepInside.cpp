@@ -302,6 +302,8 @@ llvm::Error Bisection::localise() {
   llvm::Expected<std::vector<uint64_t>> points = quiescentPoints(from, to, /*withLast=*/true);
   if (!points)
     return points.takeError();
+  if (llvm::Error error = startFromKeyframe(from, to, parts))
+    return error;
   size_t at = points->size() - 1;
   llvm::Expected<std::optional<StateDifference>> difference = lookAt(*points, &at, parts);
   if (!difference)
@@ -314,6 +316,7 @@ llvm::Error Bisection::localise() {
       narrowByDoorbells(interval.same, interval.differs, parts);
   if (!narrowed)
     return narrowed.takeError();
+  inside.reset();
   if (*narrowed) {
     (*narrowed)->shownSame = interval.same;
     (*narrowed)->shownDiffers = interval.differs;
@@ -430,6 +433,7 @@ llvm::Error Bisection::nameState(const StateDifference &difference, uint64_t sam
         found.reg = reg->name;
   }
   report.first = found;
+  report.stateNamed = difference;
   llvm::Expected<std::vector<WriterRecord>> writers = std::vector<WriterRecord>();
   if (!isCounter)
     writers = findWriters(source, writtenThing(difference), differs);

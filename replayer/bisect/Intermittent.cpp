@@ -18,6 +18,51 @@ llvm::Error Bisection::measureRate() {
   return llvm::Error::success();
 }
 
+/// The same passes, but at each quiescent end of a window both sides are given the time to come to rest,
+/// which probes do, too: does the failure come as often then?
+llvm::Error Bisection::measureDrains() {
+  BisectDrains drains;
+  for (unsigned i = 0; i < options.rateRuns; ++i) {
+    progress("measuring what drains do", i, options.rateRuns);
+    Lockstep::Options lockstep;
+    lockstep.player = options.player;
+    lockstep.withTape = false;
+    lockstep.issuedToBad = &report.packetsToBad;
+    llvm::Expected<std::unique_ptr<Lockstep>> run = Lockstep::start(source, endpoints, start, lockstep);
+    if (!run)
+      return run.takeError();
+    bool died = false;
+    for (size_t at = 0; at <= boundaries.size() && !died; ++at) {
+      uint64_t end = at < boundaries.size() ? boundaries[at].end : source.reader().summary().packets;
+      if (llvm::Error error = (*run)->runTo(end))
+        return error;
+      if ((*run)->stopped() || (*run)->position() < end || at == boundaries.size())
+        break;
+      llvm::Expected<Settled> settled = settle(**run);
+      if (settled) {
+        drains.drains += settled->waited;
+        continue;
+      }
+      Failure failure = toFailure(settled.takeError());
+      if (failure.cls != FailureClass::Target)
+        return llvm::make_error<Failure>(std::move(failure));
+      died = true;
+    }
+    ++drains.counted;
+    drains.hits += died || (*run)->divergence();
+  }
+  drains.interval = wilsonInterval(drains.hits, drains.counted);
+  drains.pValue = ratesDiffer(drains.hits, drains.counted, report.rate->hits, report.rate->counted);
+  report.drainEffect = drains;
+  if (drains.changes())
+    report.notes.push_back("with time to come to rest at the ends of windows the passes part in " +
+                           std::to_string(drains.hits) + " of " + std::to_string(drains.counted) +
+                           ", without in " + std::to_string(report.rate->hits) + " of " +
+                           std::to_string(report.rate->counted) +
+                           ": giving it changes how often the failure comes, and with it what probes show");
+  return llvm::Error::success();
+}
+
 void Bisection::sumUpRuns() {
   constexpr size_t mostPlaces = 1000;
   BisectRate rate;

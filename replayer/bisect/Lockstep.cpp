@@ -60,7 +60,7 @@ llvm::Error Lockstep::issueBoth(size_t begin, size_t end, size_t *issued) {
 }
 
 llvm::Error Lockstep::runTo(uint64_t end) {
-  end = std::min(end, source.reader().summary().packets);
+  end = std::min(end - std::min(end, options.firstPacket), source.reader().summary().packets);
   while (next < end && !stopped()) {
     if (llvm::Error error = load(next))
       return error;

@@ -45,6 +45,8 @@ public:
     bool compare = true;             ///< Compare the sides; otherwise only issue (the way to a probe).
     bool withTape = true;            ///< Compare the good side with the tape too.
     uint64_t *issuedToBad = nullptr; ///< Counts packets, if given.
+    /// The source is a part of a tape: what its packet 0 is there, in whose numbers places are told.
+    uint64_t firstPacket = 0;
   };
   static llvm::Expected<std::unique_ptr<Lockstep>>
   start(TapeSource &source, const Endpoints &endpoints, const StartState &startState, const Options &options);
@@ -52,7 +54,7 @@ public:
   /// Issues up to, not including, `end`. Stops behind the first packet at which the sides differ, or at which
   /// one of them stopped.
   llvm::Error runTo(uint64_t end);
-  uint64_t position() const { return next; }
+  uint64_t position() const { return next + options.firstPacket; }
 
   /// The sides differ at packet position() - 1.
   const std::optional<Divergence> &divergence() const { return found; }

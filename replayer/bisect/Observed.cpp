@@ -61,16 +61,17 @@ llvm::Error Bisection::observeOnce(unsigned number) {
   if (number == 0 && usesSnapshots()) {
     if (llvm::Error error = walkSnapshots(run))
       return error;
-    if (!whyNoSnapshots.empty()) {
+    if (again) {
+      again = false;
       // They were seen to work, but do no more: all over again, without.
-      pool.clear();
-      state.reset();
-      sameAtBoundary.clear();
-      report.healed = false;
-      report.coverage.windowsProbed = 0;
-      report.coverage.windowsNotProbed.erase(tooManyPlaces);
-      report.notes.push_back("no snapshots: " + whyNoSnapshots);
-      makePlan();
+      if (!whyNoSnapshots.empty()) {
+        report.notes.push_back("no snapshots: " + whyNoSnapshots);
+        makePlan();
+      } else {
+        report.notes.push_back(
+            "what a target shows when it is looked at is not what it is read to hold: it was read "
+            "everywhere");
+      }
       return observeOnce(0);
     }
   } else if (number == 0 && report.plan.method == BisectPlan::Method::Lockstep) {

@@ -30,6 +30,9 @@ llvm::Error Bisection::prepare() {
       return error;
     if (llvm::Error error = takeBaseline())
       return error;
+    if (!isFree && !whyNoSnapshots.empty())
+      if (llvm::Error error = countKeyframes())
+        return error;
   }
   makePlan();
   return llvm::Error::success();
@@ -37,7 +40,8 @@ llvm::Error Bisection::prepare() {
 
 void Bisection::makePlan() {
   BisectPlan &plan = report.plan;
-  plan = {};
+  plan.ways.clear();
+  plan.method = BisectPlan::Method::Observed;
   plan.packets = source.reader().summary().packets;
   plan.windows = report.coverage.windows;
   plan.places = boundaries.size();
@@ -53,6 +57,10 @@ void Bisection::makePlan() {
   uint64_t halvings = uint64_t(std::ceil(std::log2(double(std::max<uint64_t>(1, plan.places))))) + 1;
   bool each = plan.places <= 256 && plan.places * all / 2 <= options.maxPrefixPackets;
   uint64_t verification = each ? plan.places * all / 2 : all;
+  // With keyframes most probes inside a window begin near it.
+  uint64_t insideSearch = inside * (2 * plan.keyframes > plan.keyframesTried
+                                        ? std::min(all, 4 * (all / std::max<uint64_t>(1, plan.windows) + 1))
+                                        : all);
   auto add = [&](BisectPlan::Method method, const std::string &why, uint64_t packets) {
     plan.ways.push_back({method, none.empty() ? why : none, packets});
   };
@@ -60,7 +68,7 @@ void Bisection::makePlan() {
   add(BisectPlan::Method::Lockstep, isFree ? "" : "a target cannot be looked into without side effect",
       (passes + 1 + inside) * all);
   add(BisectPlan::Method::Search, isFree ? "the states are free to be looked at in the pass itself" : "",
-      (passes + inside) * all + halvings * all / 2 + verification);
+      passes * all + insideSearch + halvings * all / 2 + verification);
   llvm::stable_sort(plan.ways, [](const BisectPlan::Way &left, const BisectPlan::Way &right) {
     return left.packets < right.packets;
   });

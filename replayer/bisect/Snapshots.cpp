@@ -67,7 +67,7 @@ llvm::Error Bisection::proveSnapshots(Lockstep &run) {
 
 llvm::Expected<std::optional<StateDifference>> Bisection::probeHere(Lockstep &run, unsigned parts,
                                                                     llvm::ArrayRef<const History *> histories,
-                                                                    Settled *settled) {
+                                                                    Settled *settled, bool *looksTrue) {
   llvm::Expected<LockstepPlace> place = run.keep(/*issued=*/false);
   if (!place)
     return place.takeError();
@@ -83,6 +83,13 @@ llvm::Expected<std::optional<StateDifference>> Bisection::probeHere(Lockstep &ru
   difference = probe.compare(run, parts, histories);
   if (difference && !*difference && settled && settled->unequal && (parts & ProbeRegisters))
     difference = std::optional(differenceOf(*settled->unequal));
+  if (looksTrue && difference && !*difference) {
+    llvm::Expected<bool> seen = probe.looksAreTrue(run);
+    if (seen)
+      *looksTrue = *seen;
+    else
+      difference = seen.takeError();
+  }
   llvm::Error back = run.goBack(*place);
   if (!back)
     back = run.forget(*place);
@@ -90,6 +97,32 @@ llvm::Expected<std::optional<StateDifference>> Bisection::probeHere(Lockstep &ru
     return llvm::joinErrors(difference.takeError(), std::move(back));
   if (back)
     return back;
+  return difference;
+}
+
+/// A glance that finds both sides alike is enough, once a glance was seen to show what reading shows.
+llvm::Expected<std::optional<StateDifference>> Bisection::lookHere(Lockstep &run, uint64_t end, bool both,
+                                                                   Settled *settled) {
+  bool alike = false;
+  if (glances != Glances::Off) {
+    llvm::Expected<bool> seen = probe.alike(run);
+    if (!seen)
+      return seen.takeError();
+    alike = *seen;
+    if (alike && glances == Glances::True && !both) {
+      ++report.probes;
+      return std::optional<StateDifference>();
+    }
+  }
+  if (llvm::Error error = moveHistories(walked, end))
+    return error;
+  bool looksTrue = true;
+  llvm::Expected<std::optional<StateDifference>> difference =
+      probeHere(run, probeAll, views(walked), settled, alike ? &looksTrue : nullptr);
+  if (!difference || !alike)
+    return difference;
+  // A device that is looked at and one that is read must be the same.
+  glances = *difference || !looksTrue ? Glances::Off : Glances::True;
   return difference;
 }
 
@@ -126,13 +159,13 @@ llvm::Error Bisection::walkSnapshots(Lockstep &run) {
       return llvm::make_error<Failure>(std::move(failure));
     whyNoSnapshots =
         failure.code == "restore-failed" ? failure.message : "at a look a target failed: " + failure.message;
-    return llvm::Error::success();
+    return startOver();
   };
   size_t stride =
       options.maxProbes ? (boundaries.size() + options.maxProbes - 1) / options.maxProbes : boundaries.size();
-  std::vector<std::unique_ptr<History>> histories;
   size_t sinceKept = 0;
-  bool looksOn = true; // Whether what differs stays so.
+  poolStride = std::max<size_t>(1, (boundaries.size() + mostPlaces - 2) / (mostPlaces - 1));
+  bool looksOn = true, relied = false; // Whether what differs stays so; whether a glance was enough.
   if (llvm::Error error = keepPlace(run))
     return giveUp(std::move(error));
   for (size_t i = 0; i < boundaries.size(); ++i) {
@@ -148,15 +181,29 @@ llvm::Error Bisection::walkSnapshots(Lockstep &run) {
         ++report.coverage.windowsNotProbed[tooManyPlaces];
       continue;
     }
-    if (llvm::Error error = moveHistories(histories, boundaries[i].end))
-      return error;
     Settled settled;
     llvm::Expected<std::optional<StateDifference>> difference = std::optional<StateDifference>();
     if (state && isFree && isContent(state->difference)) { // For that nothing need be put back.
-      difference = probe.compare(run, ProbeWindows | ProbeMemory, views(histories));
+      if (llvm::Error error = moveHistories(walked, boundaries[i].end))
+        return error;
+      difference = probe.compare(run, ProbeWindows | ProbeMemory, views(walked));
       ++report.probes;
+    } else if (state && glances == Glances::True &&
+               !last) { // Whether they are alike again is all there is to see.
+      llvm::Expected<bool> alike = probe.alike(run);
+      if (alike && !*alike) {
+        ++report.probes;
+        continue;
+      }
+      if (!alike)
+        difference = alike.takeError();
     } else {
-      difference = probeHere(run, probeAll, views(histories), state ? nullptr : &settled);
+      relied |= glances == Glances::True && !state;
+      // At a few places on the way, too, both have to say the same.
+      bool both = last || (sinceKept + 1 == poolStride && pool.size() % 4 == 0);
+      difference = lookHere(run, boundaries[i].end, both, state ? nullptr : &settled);
+      if (difference && glances == Glances::Off && relied)
+        return startOver();
     }
     if (!difference)
       return giveUp(difference.takeError());
@@ -175,6 +222,19 @@ llvm::Error Bisection::walkSnapshots(Lockstep &run) {
         return giveUp(std::move(error));
     }
   }
+  return llvm::Error::success();
+}
+
+/// What was found is forgotten, and the first pass to be made again.
+llvm::Error Bisection::startOver() {
+  again = true;
+  pool.clear();
+  walked.clear();
+  state.reset();
+  sameAtBoundary.clear();
+  report.healed = false;
+  report.coverage.windowsProbed = 0;
+  report.coverage.windowsNotProbed.erase(tooManyPlaces);
   return llvm::Error::success();
 }
 
@@ -219,6 +279,16 @@ Bisection::stepFromPlace(uint64_t from, llvm::ArrayRef<uint64_t> points, unsigne
       return error;
     if (kept->position() < point)
       break;
+    if (glances == Glances::True) {
+      llvm::Expected<bool> alike = probe.alike(*kept);
+      if (!alike)
+        return alike.takeError();
+      if (*alike) {
+        ++report.probes;
+        same = point;
+        continue;
+      }
+    }
     if (llvm::Error error = moveHistories(histories, point))
       return error;
     Settled settled;

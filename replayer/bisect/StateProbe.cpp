@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/bit.h"
 #include <algorithm>
+#include <cstring>
 
 namespace tapeback {
 
@@ -38,6 +39,14 @@ bool isProbedRegister(const RegisterDescription &reg) {
   case RegisterClass::Identity: return false;
   }
   return false;
+}
+
+uint64_t probedBits(const RegisterDescription &reg) {
+  return widthMask(reg.width) & (reg.policy == ReplayPolicy::Mask ? reg.compareMask : ~uint64_t(0));
+}
+
+uint64_t counterMask(const CounterDescription &counter) {
+  return counter.widthBits >= 64 ? ~uint64_t(0) : (uint64_t(1) << counter.widthBits) - 1;
 }
 
 namespace {
@@ -74,6 +83,18 @@ llvm::Error readBack(DeviceBinding &binding, const InternalWindow &window, llvm:
 
 llvm::Error readWindow(DeviceBinding &binding, const InternalWindow &window,
                        llvm::MutableArrayRef<uint8_t> out, const WaitLimits &waits) {
+  if (LookableTarget *lookable = binding.capabilities().peek ? lookableTarget(binding.target()) : nullptr) {
+    TargetLook look; // Brings what has changed since the last one, and no more.
+    look.windows.push_back(window.name);
+    llvm::Error error = lookable->look(look);
+    if (!error && look.contents[0].size() >= out.size()) {
+      std::copy_n(look.contents[0].begin(), out.size(), out.begin());
+      return llvm::Error::success();
+    }
+    Failure failure = toFailure(std::move(error));
+    if (failure.cls != FailureClass::Usage)
+      return llvm::make_error<Failure>(std::move(failure));
+  }
   if (binding.capabilities().peek)
     return binding.target().peek(window.name, 0, out);
   if (window.readBack.empty() && window.port) {
@@ -92,8 +113,6 @@ llvm::Expected<std::optional<std::string>> reasonInvisible(llvm::Error error) {
     return std::optional<std::string>(failure.message);
   return llvm::make_error<Failure>(std::move(failure));
 }
-
-constexpr uint64_t maxWindowBytes = 64u << 20;
 
 } // namespace
 
@@ -273,8 +292,7 @@ llvm::Expected<bool> StateProbe::registersAlike(const PlayerPair &run, uint16_t 
   for (size_t i = 0; i < looked.size(); ++i) {
     const RegisterDescription &reg = description.registers[looked[i]];
     coverage.registers.insert(reg.name);
-    uint64_t mask =
-        widthMask(reg.width) & (reg.policy == ReplayPolicy::Mask ? reg.compareMask : ~uint64_t(0));
+    uint64_t mask = probedBits(reg);
     const Relocation &ours = good.relocation(), &theirs = bad.relocation();
     if ((ours.registers.recorded(ours.map, looked[i], left[i].value) ^
          theirs.registers.recorded(theirs.map, looked[i], right[i].value)) &
@@ -300,8 +318,7 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(cons
     if (!isProbedRegister(reg) || !good.target().findSpace(reg.space) || !bad.target().findSpace(reg.space) ||
         differentFromStart.count({device, index}))
       continue;
-    uint64_t mask =
-        widthMask(reg.width) & (reg.policy == ReplayPolicy::Mask ? reg.compareMask : ~uint64_t(0));
+    uint64_t mask = probedBits(reg);
     uint64_t left = 0, right = 0;
     // A difference that does not stay is a wrong answer, not a wrong state: the lockstep's business.
     constexpr int reads = 3;
@@ -336,6 +353,26 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareRegisters(cons
   return std::optional<StateDifference>();
 }
 
+/// All of them in one message a side: the usual case.
+llvm::Expected<bool> StateProbe::countersAlike(const PlayerPair &run, uint16_t device) {
+  const Description &description = *source.description(device);
+  std::vector<uint32_t> ids;
+  for (size_t id = 0; id < description.counters.size(); ++id)
+    if (description.counters[id].exact)
+      ids.push_back(uint32_t(id));
+  std::vector<uint64_t> left(ids.size()), right(ids.size());
+  if (llvm::Error error = run.good.player->binding(device).target().counters(ids, left))
+    return error;
+  if (llvm::Error error = run.bad.player->binding(device).target().counters(ids, right))
+    return error;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    coverage.counters.insert(description.counters[ids[i]].name);
+    if ((left[i] ^ right[i]) & counterMask(description.counters[ids[i]]))
+      return false;
+  }
+  return true;
+}
+
 /// Counters that every implementation must agree on, where both targets tell them. A fence is seen before its
 /// command counts as complete, so that a difference must outlast some time.
 llvm::Expected<std::optional<StateDifference>> StateProbe::compareCounters(const PlayerPair &run,
@@ -346,11 +383,16 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareCounters(const
   DeviceBinding &good = run.good.player->binding(device), &bad = run.bad.player->binding(device);
   if (!description || !good.capabilities().counters || !bad.capabilities().counters)
     return std::optional<StateDifference>();
+  llvm::Expected<bool> alike = countersAlike(run, device);
+  if (!alike)
+    return alike.takeError();
+  if (*alike)
+    return std::optional<StateDifference>();
   for (size_t id = 0; id < description->counters.size(); ++id) {
     const CounterDescription &counter = description->counters[id];
     if (!counter.exact)
       continue;
-    uint64_t mask = counter.widthBits >= 64 ? ~uint64_t(0) : (uint64_t(1) << counter.widthBits) - 1;
+    uint64_t mask = counterMask(counter);
     uint64_t left = 0, right = 0;
     for (unsigned look = 0; look < looks; ++look) {
       for (auto [binding, value] : {std::pair(&good, &left), std::pair(&bad, &right)}) {
@@ -382,6 +424,12 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareCounters(const
   return std::optional<StateDifference>();
 }
 
+/// Memory that a target shows in place, as it was recorded: with no addresses and no values of this run.
+static const uint8_t *inPlace(const DeviceBinding &binding, uint64_t iova, const MemoryRegion &region) {
+  bool asRecorded = !binding.relocation().moves() && !binding.live().any(iova, region.size);
+  return asRecorded ? region.host : nullptr;
+}
+
 /// Completions are compared one by one, as packets; which stands where in their ring is nobody's state.
 static void leaveOutRings(const DeviceBinding &binding, uint64_t address, llvm::ArrayRef<uint8_t> from,
                           llvm::MutableArrayRef<uint8_t> to) {
@@ -403,6 +451,7 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareMemory(const P
     auto other = bad.regions().find(iova);
     if (other == bad.regions().end() || other->second.size != region.size)
       continue; // One of them could not map it: seen as a failure of that packet.
+    const uint8_t *ours = inPlace(good, iova, region), *theirs = inPlace(bad, iova, other->second);
     for (uint64_t at = 0; at < region.size; at += piece) {
       uint64_t size = std::min(piece, region.size - at);
       if (looked + size > options.maxMemoryBytes) {
@@ -412,6 +461,8 @@ llvm::Expected<std::optional<StateDifference>> StateProbe::compareMemory(const P
       }
       looked += size;
       coverage.memory = true;
+      if (ours && theirs && std::memcmp(ours + at, theirs + at, size) == 0)
+        continue;
       left.resize(size);
       right.resize(size);
       if (llvm::Error error = good.readMemory(iova + at, left))

@@ -2,6 +2,7 @@
 // memory.
 #pragma once
 
+#include "hal/TargetLook.h"
 #include "replayer/History.h"
 #include "replayer/bisect/Lockstep.h"
 #include <map>
@@ -11,6 +12,9 @@ namespace tapeback {
 
 /// Registers that hold state, can be read without changing it, and are compared.
 bool isProbedRegister(const RegisterDescription &reg);
+/// The bits that are compared of such a register, and of a counter.
+uint64_t probedBits(const RegisterDescription &reg);
+uint64_t counterMask(const CounterDescription &counter);
 
 /// Where the state of two devices differs.
 struct StateDifference {
@@ -41,6 +45,9 @@ struct PlayerPair {
   PlayerPair(Player &good, Player &bad) : good{&good}, bad{&bad} {}
 };
 
+/// Windows that are larger are not compared.
+constexpr uint64_t maxWindowBytes = 64u << 20;
+
 /// One probe's parts. Windows and memory are free of side effects where both targets can be peeked; registers
 /// (and exact counters with them) are read like any program would.
 enum ProbePart : unsigned { ProbeWindows = 1, ProbeMemory = 2, ProbeRegisters = 4 };
@@ -65,6 +72,13 @@ public:
   llvm::Expected<std::optional<StateDifference>> compare(const PlayerPair &run, unsigned parts,
                                                          llvm::ArrayRef<const History *> histories);
 
+  /// Whether everything that compare() looks at is alike, both sides at rest, seen without side effect and
+  /// without device time (LookableTarget). False: not alike, not at rest, or not to be seen so; compare()
+  /// tells. Bytes that nobody has written count.
+  llvm::Expected<bool> alike(const PlayerPair &run);
+  /// Whether what is seen so is what reading gives, here and now. Reads: to be undone by a snapshot.
+  llvm::Expected<bool> looksAreTrue(const PlayerPair &run);
+
   /// Differences seen once and not again when looked at a second time: wrong answers, not wrong states. By
   /// name.
   std::map<std::string, uint64_t> transients;
@@ -77,6 +91,7 @@ private:
                                                                 const History *history);
   llvm::Expected<std::optional<StateDifference>> compareRegisters(const PlayerPair &run, uint16_t device);
   llvm::Expected<bool> registersAlike(const PlayerPair &run, uint16_t device);
+  llvm::Expected<bool> countersAlike(const PlayerPair &run, uint16_t device);
   llvm::Expected<std::optional<StateDifference>> compareCounters(const PlayerPair &run, uint16_t device);
   llvm::Expected<std::optional<StateDifference>> compareMemory(const PlayerPair &run, uint16_t device);
   llvm::Expected<bool> readBoth(const PlayerPair &run, uint16_t device, const InternalWindow &window,
@@ -85,9 +100,24 @@ private:
                                           llvm::ArrayRef<uint8_t> good, llvm::ArrayRef<uint8_t> bad) const;
   bool isWritten(const History &history, const InternalWindow &window, uint64_t offset) const;
 
+  /// What is asked of one device, both sides in the same order.
+  struct Glance {
+    TargetLook good, bad;
+    std::vector<unsigned> registers; ///< In front; the conditions for being at rest follow.
+    std::vector<uint64_t> counterMasks;
+    std::vector<uint64_t> windowSizes;
+    bool possible = false;
+  };
+  llvm::Expected<Glance *> glanceAt(const PlayerPair &run, uint16_t device);
+  Glance prepareGlance(const PlayerPair &run, uint16_t device) const;
+  bool atRest(const Glance &glance, uint16_t device) const;
+  llvm::Expected<bool> looksAreTrue(DeviceBinding &binding, const TargetLook &look,
+                                    llvm::ArrayRef<uint64_t> windowSizes) const;
+
   TapeSource &source;
   ProbeOptions options;
   ProbeCoverage &coverage;
+  std::map<uint16_t, Glance> glances;                         ///< By device.
   std::set<std::pair<uint16_t, unsigned>> differentFromStart; ///< Registers.
 };
 

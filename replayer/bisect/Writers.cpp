@@ -5,7 +5,7 @@
 
 namespace tapeback {
 
-static std::string hexOf(uint64_t value) {
+static std::string writtenHex(uint64_t value) {
   return "0x" + llvm::utohexstr(value, /*LowerCase=*/true);
 }
 
@@ -80,18 +80,16 @@ std::string packetText(const TapeSource &source, const Packet &packet, const Pac
     if (const Description *description = source.description(packet.device))
       if (const RegisterDescription *reg = description->find(space, packet.address, packet.width))
         text += " " + reg->name;
-    text += " at " + hexOf(packet.address) + " = " + hexOf(packet.value);
+    text += " at " + writtenHex(packet.address) + " = " + writtenHex(packet.value);
   } else if (extra.length) {
-    text += " at " + hexOf(packet.address) + ", " + std::to_string(extra.length) + " bytes";
+    text += " at " + writtenHex(packet.address) + ", " + std::to_string(extra.length) + " bytes";
   } else if (packet.value || packet.address) {
-    text += " " + hexOf(packet.address) + " " + hexOf(packet.value);
+    text += " " + writtenHex(packet.address) + " " + writtenHex(packet.value);
   }
   return text;
 }
 
-namespace {
-
-std::optional<uint64_t> lookUp(const ShadowState &state, const WrittenThing &thing) {
+std::optional<uint64_t> lastWriterOf(const ShadowState &state, const WrittenThing &thing) {
   switch (thing.kind) {
   case WrittenThing::Kind::Register: return state.lastWriterOfRegister(thing.space, thing.address);
   case WrittenThing::Kind::Memory: return state.lastWriterOfMemory(thing.address);
@@ -100,13 +98,15 @@ std::optional<uint64_t> lookUp(const ShadowState &state, const WrittenThing &thi
   return std::nullopt;
 }
 
+namespace {
+
 std::string describe(const Description *description, const WrittenThing &thing) {
   switch (thing.kind) {
   case WrittenThing::Kind::Register: return thing.name;
-  case WrittenThing::Kind::Memory: return "memory at " + hexOf(thing.address);
+  case WrittenThing::Kind::Memory: return "memory at " + writtenHex(thing.address);
   case WrittenThing::Kind::Window: {
     const InternalWindow *window = description ? description->findWindow(thing.name) : nullptr;
-    return thing.name + "+" + hexOf(thing.address - (window ? window->base : 0));
+    return thing.name + "+" + writtenHex(thing.address - (window ? window->base : 0));
   }
   }
   return {};
@@ -156,7 +156,7 @@ llvm::Expected<std::vector<WriterRecord>> findWriters(TapeSource &source, Writte
         History::before(source, thing.device, before, /*contents=*/false);
     if (!history)
       return history.takeError();
-    std::optional<uint64_t> ordinal = lookUp((*history)->state(), thing);
+    std::optional<uint64_t> ordinal = lastWriterOf((*history)->state(), thing);
     // A keyframe counts as the writer of what it says; that is no packet that wrote anything.
     if (!ordinal || *ordinal >= before)
       break;
@@ -166,6 +166,8 @@ llvm::Expected<std::vector<WriterRecord>> findWriters(TapeSource &source, Writte
       return error;
     WriterRecord record;
     record.wrote = describe(description, thing);
+    record.thing = thing;
+    record.ordinal = *ordinal;
     uint64_t place = *ordinal;
     std::optional<WrittenThing> next;
     if (packet.kind == PacketKind::DmaDescriptor) {

@@ -7,6 +7,15 @@
 
 namespace tapeback {
 
+/// Something that can be written.
+struct WrittenThing {
+  enum class Kind : uint8_t { Register, Memory, Window } kind = Kind::Register;
+  uint16_t device = 0;
+  uint16_t space = 0;   ///< Register.
+  uint64_t address = 0; ///< Register's offset, IOVA, or device address.
+  std::string name;     ///< Register's or window's name.
+};
+
 /// A packet that wrote the register or byte in question.
 struct WriterRecord {
   PacketPlace
@@ -17,21 +26,19 @@ struct WriterRecord {
   std::optional<uint64_t> descriptor; ///< The DmaDescriptor, if a transfer wrote it.
   bool toDevice = false;              ///< Direction of that transfer.
   std::string wrote;                  ///< What was written: "STATUS", "memory at 0x1000", "buffer+0x20".
-};
-
-/// Something that can be written.
-struct WrittenThing {
-  enum class Kind : uint8_t { Register, Memory, Window } kind = Kind::Register;
-  uint16_t device = 0;
-  uint16_t space = 0;   ///< Register.
-  uint64_t address = 0; ///< Register's offset, IOVA, or device address.
-  std::string name;     ///< Register's or window's name.
+  std::optional<WrittenThing> thing;  ///< The same; nothing if the tape does not tell that it was written.
+  uint64_t ordinal = 0;               ///< Of the packet that stands for the write on the tape.
+  /// What each side had there when it was read on, as far as that can be seen.
+  std::optional<uint64_t> good, bad;
 };
 
 /// The last writer before packet `before`, then who wrote what that one moved, at most `depth` of them. Empty
 /// if the tape does not tell.
 llvm::Expected<std::vector<WriterRecord>> findWriters(TapeSource &source, WrittenThing thing, uint64_t before,
                                                       unsigned depth = 4);
+
+/// Who wrote it last, of what a history knows.
+std::optional<uint64_t> lastWriterOf(const ShadowState &state, const WrittenThing &thing);
 
 /// The register write at or shortly behind a DmaDescriptor that starts its activity; the descriptor itself if
 /// there is none.

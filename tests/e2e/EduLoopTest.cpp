@@ -94,6 +94,7 @@ void checkPlace(const llvm::json::Object &output, const std::string &tapePath,
 struct FaultCase {
   std::string name, bad;
   std::optional<ExpectedDivergence> expected;
+  bool withQemu = true; ///< As the good side, too.
 };
 
 std::vector<FaultCase> faultCases() {
@@ -102,7 +103,9 @@ std::vector<FaultCase> faultCases() {
       {"factorial", "model:edu?fault=factorial&operand=7", observedFactorial(plan(), 7)},
       {"irq-sticky", "model:edu?fault=irq-sticky", observedSticky(plan())},
       // The description's fingerprint reads LIVENESS once after the reset.
-      {"liveness", "model:edu?fault=liveness&after=40", observedLiveness(plan(), 40, 1)},
+      {"liveness", "model:edu?fault=liveness&after=40", observedLiveness(plan(), 40, 1)}, // It heals.
+      {"pair", "model:edu?fault=pair", observedPair(plan()), false},
+      {"early-done", "model:edu?fault=early-done", observedEarly(plan()), false},
   };
 }
 
@@ -160,6 +163,8 @@ TEST_CASE("every planted fault diverges where the plan says") {
 
     for (const std::string good : {"model:edu", "qemu:edu"}) {
       CAPTURE(good);
+      if (good != "model:edu" && !fault.withQemu)
+        continue;
       RunResult bisect = runTapeback({"bisect", tape, "--good", good, "--bad", fault.bad, "--json"});
       REQUIRE_MESSAGE(bisect.exited(1), bisect);
       checkPlace(parseOutput(bisect), tape, *fault.expected);
@@ -201,6 +206,50 @@ TEST_CASE("a fault in hidden state is found where it happened, not where it show
     CHECK(output.getInteger("probes").value_or(0) > 0);
     CHECK(output.get("coverage"));
     CHECK(output.getObject("last_writer"));
+  }
+}
+
+TEST_CASE("a fault that only the device's memory shows, and that heals, is found where it happened") {
+  std::string tape = recordOn("model:edu", fewOperations);
+  std::vector<edu::PlanOperation> few = edu::makePlan({seed, fewOperations});
+  std::optional<HiddenDivergence> hidden = hiddenLastByte(few);
+  REQUIRE(hidden);
+  auto reader = TapeReader::open(tape);
+  REQUIRE(bool(reader));
+  llvm::Expected<OperationPackets> range = packetsOfOperation(**reader, hidden->operation);
+  REQUIRE(bool(range));
+  RunResult unseen =
+      runTapeback({"bisect", tape, "--good", "model:edu", "--bad", "model:edu?fault=dma-heals", "--json"});
+  REQUIRE_MESSAGE(unseen.exited(0), unseen); // The host sees nothing.
+  // By a pass with snapshots, and by one that looks where it is free.
+  for (const std::string way : {"deep-snapshot", "deep-lockstep"}) {
+    CAPTURE(way);
+    std::vector<std::string> args{"bisect",    tape,    "--good",
+                                  "model:edu", "--bad", "model:edu?fault=dma-heals",
+                                  "--probe",   "deep",  "--json"};
+    if (way == "deep-lockstep")
+      args.push_back("--no-snapshots");
+    RunResult result = runTapeback(args);
+    REQUIRE_MESSAGE(result.exited(1), result);
+    llvm::json::Object output = parseOutput(result);
+    CHECK(string(output, "method") == way);
+    CHECK(output.getBoolean("healed").value_or(false));
+    CHECK(output.getObject("first_observed") == nullptr);
+    const llvm::json::Object *place = output.getObject("first_divergence");
+    REQUIRE(place);
+    int64_t packet = place->getInteger("packet").value_or(-1);
+    CHECK_MESSAGE((packet >= int64_t(range->first) && packet < int64_t(range->end)), result.out);
+    CHECK(place->getInteger("offset").value_or(-1) == int64_t(hidden->bufferOffset));
+    // Who wrote it, and what each side had: another byte in the buffer, the same one in memory.
+    const llvm::json::Array *writers = output.getArray("writers");
+    REQUIRE(writers);
+    REQUIRE(writers->size() >= 2);
+    const llvm::json::Object &buffer = *(*writers)[0].getAsObject(), &memory = *(*writers)[1].getAsObject();
+    CHECK(string(buffer, "good") == string(*place, "good"));
+    CHECK(string(buffer, "bad") == string(*place, "bad"));
+    CHECK(string(buffer, "bad") != string(buffer, "good"));
+    CHECK(string(memory, "good") == string(buffer, "good"));
+    CHECK(string(memory, "bad") == string(buffer, "good"));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "tests/e2e/EduOracle.h"
 #include "format/Failure.h"
+#include <algorithm>
 
 namespace tapeback::test {
 
@@ -77,6 +78,21 @@ std::optional<ExpectedDivergence> observedLiveness(const std::vector<PlanOperati
   for (const PlanOperation &op : plan)
     if (op.kind == PlanKind::Liveness && reads++ == after)
       return ExpectedDivergence{op.index, PacketKind::RegisterRead, edu::Liveness, 0, 0};
+  return std::nullopt;
+}
+
+/// The second of the two packets that it takes.
+std::optional<ExpectedDivergence> observedPair(const std::vector<PlanOperation> &plan) {
+  auto first = std::find_if(plan.begin(), plan.end(),
+                            [](const PlanOperation &op) { return isDma(op) && op.crossesPage(); });
+  return observedFactorial({first, plan.end()}, 7);
+}
+
+/// What a transfer is to fill is filled with something else before, so that the first that is late is seen.
+std::optional<ExpectedDivergence> observedEarly(const std::vector<PlanOperation> &plan) {
+  for (const PlanOperation &op : plan)
+    if (op.kind == PlanKind::DmaFromDevice)
+      return ExpectedDivergence{op.index, PacketKind::DmaCompletion, 0, 0, 0};
   return std::nullopt;
 }
 

@@ -29,7 +29,12 @@ std::optional<ExpectedDivergence> observedSticky(const std::vector<edu::PlanOper
 std::optional<ExpectedDivergence> observedLiveness(const std::vector<edu::PlanOperation> &plan,
                                                    uint64_t after, uint64_t fingerprintReads);
 
-/// Where dma-last-byte first leaves a wrong byte inside the device.
+/// fault=pair.
+std::optional<ExpectedDivergence> observedPair(const std::vector<edu::PlanOperation> &plan);
+/// fault=early-done.
+std::optional<ExpectedDivergence> observedEarly(const std::vector<edu::PlanOperation> &plan);
+
+/// Where dma-last-byte and dma-heals first leave a wrong byte inside the device.
 struct HiddenDivergence {
   uint64_t operation = 0;
   uint64_t bufferOffset = 0;

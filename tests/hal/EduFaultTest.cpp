@@ -82,8 +82,72 @@ TEST_CASE("liveness: one wrong answer after N reads, counted from reset") {
   }
 }
 
+TEST_CASE("dma-heals: the byte that is missing in the buffer comes with the next transfer") {
+  Edu edu("model:edu?fault=dma-heals");
+  std::fill_n(edu.memory.host, edu.memory.size, 0x11);
+  edu.dma(edu.memory.iova, 0x40000, 4000, 1);
+  std::fill_n(edu.memory.host, edu.memory.size, 0x22);
+  edu.dma(edu.memory.iova + 4090, 0x40000, 10, 1);
+  std::vector<uint8_t> expected(4000, 0x11);
+  std::fill_n(expected.begin(), 9, 0x22);
+  auto begins = [&] {
+    std::vector<uint8_t> all = edu.buffer();
+    all.resize(4000);
+    return all;
+  };
+  CHECK(begins() == expected);
+  uint64_t snapshot = must(edu.target->snapshot());
+  for (bool again : {false, true}) {
+    edu.dma(0x40000, edu.memory.iova, 20, 3); // The host never sees it.
+    CHECK(edu.memory.host[9] == 0x22);
+    CHECK(edu.memory.host[10] == 0x11);
+    CHECK(begins()[9] == 0x22);
+    if (!again)
+      must(edu.target->restore(snapshot));
+  }
+  edu.dma(0x40000, edu.memory.iova + 4090, 10, 3); // From the device nothing is missing.
+  CHECK(edu.memory.host[4099] == 0x22);
+}
+
+TEST_CASE("pair: an operand gives a wrong result once a transfer has crossed 4 KiB, until a reset") {
+  Edu good("model:edu"), bad("model:edu?fault=pair");
+  for (int turn = 0; turn < 2; ++turn) {
+    CHECK(bad.factorial(7) == good.factorial(7));
+    bad.dma(bad.memory.iova, 0x40000, 4000, 1);
+    CHECK(bad.factorial(7) == good.factorial(7));
+    bad.dma(bad.memory.iova + 4090, 0x40000, 10, 1);
+    CHECK(bad.factorial(6) == good.factorial(6));
+    CHECK(bad.factorial(7) == (good.factorial(7) ^ 1));
+    must(bad.target->reset(ResetKind::Default));
+  }
+}
+
+TEST_CASE("early-done: what a transfer to the host brings is there 20 ms after it says so") {
+  Edu edu("model:edu?fault=early-done&dma-time=10000");
+  std::fill_n(edu.memory.host, edu.memory.size, 0x11);
+  edu.dma(edu.memory.iova, 0x40000, 4000, 1);
+  std::fill_n(edu.memory.host, edu.memory.size, 0x22);
+  edu.write(0x80, 0x40000);
+  edu.write(0x88, edu.memory.iova);
+  edu.write(0x90, 100);
+  edu.write(0x98, 3);
+  while (edu.read(0x98) & 1)
+    must(edu.target->advance(1000));
+  CHECK(edu.memory.host[0] == 0x22);
+  uint64_t snapshot = must(edu.target->snapshot());
+  for (bool again : {false, true}) {
+    must(edu.target->advance(20001000));
+    CHECK(edu.memory.host[0] == 0x11);
+    CHECK(edu.memory.host[99] == 0x11);
+    CHECK(edu.memory.host[100] == 0x22);
+    if (!again)
+      must(edu.target->restore(snapshot));
+  }
+}
+
 TEST_CASE("a fault changes nothing where it does not act") {
-  for (const char *fault : {"dma-last-byte", "factorial", "irq-sticky", "liveness"}) {
+  for (const char *fault :
+       {"dma-last-byte", "factorial", "irq-sticky", "liveness", "dma-heals", "pair", "early-done"}) {
     CAPTURE(fault);
     Edu good("model:edu"), bad("model:edu?fault=" + std::string(fault));
     for (Edu *edu : {&good, &bad}) {
@@ -118,7 +182,7 @@ TEST_CASE("options that make no sense are refused, with what there is") {
   struct {
     const char *options, *says;
   } cases[] = {
-      {"fault=dma", "dma-last-byte, factorial, irq-sticky and liveness"},
+      {"fault=dma", "dma-last-byte, factorial, irq-sticky, liveness, dma-heals, pair and early-done"},
       {"fault=", "there is no fault ''"},
       {"speed=1", "access-time, factorial-time, dma-time"},
       {"operand=5", "fault=factorial"},

@@ -53,6 +53,7 @@ TEST_CASE("a file that is no plugin of ours is refused as bad use, with its name
       {"huge-table", "plugin-abi-invalid", "bytes"},
       {"null-read", "plugin-abi-invalid", "'read'"},
       {"null-peek", "plugin-abi-invalid", "'peek'"},
+      {"null-peek-register", "plugin-abi-invalid", "'peek_register'"},
       {"null-counter", "plugin-abi-invalid", "'counter'"},
       {"null-snapshot", "plugin-abi-invalid", "'snapshot_size'"},
       {"huge-spaces", "plugin-abi-invalid", "1073741824 register spaces"},

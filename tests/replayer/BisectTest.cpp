@@ -54,7 +54,7 @@ TEST_CASE("Observed: 300 corrupted transfers are named to the window, packet and
 /// `disturbed`: the targets count the probes' own transfers, so that looking shifts where the fault acts.
 static void loseBytes(unsigned wanted, bool disturbed, unsigned &neverSeen, unsigned &healed) {
   std::mt19937_64 random(disturbed ? 7 : 2);
-  unsigned trials = 0;
+  unsigned trials = 0, traced = 0;
   for (uint64_t seed = 0; trials < wanted; ++seed) {
     ToyWorkload work = makeWorkload(seed + 1000, 10 + random() % 50);
     std::optional<size_t> dma = pickDma(work, random, true);
@@ -94,6 +94,15 @@ static void loseBytes(unsigned wanted, bool disturbed, unsigned &neverSeen, unsi
     REQUIRE(!bisected->writers.empty());
     CHECK(bisected->writers[0].place.packet == packet);
     CHECK(bisected->writers[0].descriptor == work.dmas[*dma].descriptor);
+    // What each side had: the wrong byte, and where it came from the same one on both.
+    CHECK(bisected->writers[0].good == bisected->first->expected);
+    CHECK(bisected->writers[0].bad == bisected->first->actual);
+    for (const WriterRecord &writer : llvm::drop_begin(bisected->writers))
+      if (writer.good && writer.bad) {
+        CHECK(*writer.good == *bisected->first->expected);
+        CHECK(*writer.bad == *writer.good);
+        ++traced;
+      }
     CHECK(bisected->probes > 0);
     CHECK(bisected->coverage.probes.windows.count("buffer"));
     neverSeen += !bisected->observed;
@@ -101,6 +110,7 @@ static void loseBytes(unsigned wanted, bool disturbed, unsigned &neverSeen, unsi
     if (bisected->observed)
       CHECK(bisected->observed->place.packet > packet);
   }
+  CHECK(traced * 2 > wanted);
 }
 
 TEST_CASE("Deep: 400 bytes lost in hidden state are named where they were lost, however late they show") {
@@ -412,10 +422,31 @@ namespace {
 /// How a toy's snapshots are not what they should be.
 enum class Snapshots { Work, None, Lie, Fail, FailLater, Few };
 
+/// Whether it can be looked at without side effect, and whether what it shows is what it holds: always, never
+/// of a register, or only at first.
+enum class Looks { None, True, Lie, LieLater };
+
 /// A toy that can be put back, or says so. Counts what it was asked to do in all its lives.
-class KeepingToy : public ScriptedTarget {
+class KeepingToy : public ScriptedTarget, public LookableTarget {
 public:
-  KeepingToy(ToyOptions options, Snapshots kind) : ScriptedTarget(std::move(options)), kind(kind) {}
+  KeepingToy(ToyOptions options, Snapshots kind, Looks looks)
+      : ScriptedTarget(std::move(options)), kind(kind), looks(looks) {}
+
+  bool canLook() const override { return looks != Looks::None; }
+  llvm::Error look(TargetLook &look) override {
+    ++looked;
+    for (TargetOperation &reg : look.registers) {
+      ScriptedTarget copy = *this;
+      llvm::Expected<uint64_t> value = copy.read(reg.space, reg.address, reg.width);
+      if (!value)
+        return value.takeError();
+      bool lies = looks == Looks::Lie || (looks == Looks::LieLater && looked > 3);
+      reg.value = lies && reg.address == toy::irq ? 0x40 : *value;
+    }
+    shown = buffer;
+    look.contents.assign(look.windows.size(), shown);
+    return llvm::Error::success();
+  }
 
   TargetCapabilities capabilities() const override {
     TargetCapabilities can = ScriptedTarget::capabilities();
@@ -445,16 +476,19 @@ public:
 
 private:
   Snapshots kind;
-  unsigned restores = 0;
+  Looks looks;
+  std::vector<uint8_t> shown;
+  unsigned restores = 0, looked = 0;
   uint64_t last = 0;
   std::map<uint64_t, ScriptedTarget> kept;
 };
 
-EndpointFactory keeping(const ToyOptions &options, Snapshots kind, std::shared_ptr<unsigned> made = nullptr) {
+EndpointFactory keeping(const ToyOptions &options, Snapshots kind, std::shared_ptr<unsigned> made = nullptr,
+                        Looks looks = Looks::None) {
   return [=]() -> llvm::Expected<TargetSet> {
     if (made)
       ++*made;
-    return toyTargets(std::make_unique<KeepingToy>(options, kind));
+    return toyTargets(std::make_unique<KeepingToy>(options, kind, looks));
   };
 }
 
@@ -466,7 +500,7 @@ const char *nameOf(const BisectReport &report) {
 
 TEST_CASE("Snapshots: what is named is what is named without them, and costs one pass") {
   std::mt19937_64 random(21);
-  unsigned trials = 0, healed = 0, blind = 0;
+  unsigned trials = 0, healed = 0, blind = 0, glances = 0;
   for (uint64_t seed = 0; trials < 60; ++seed) {
     ToyWorkload work = makeWorkload(seed + 400, 20 + random() % 40);
     std::optional<size_t> dma = pickDma(work, random, true);
@@ -488,8 +522,12 @@ TEST_CASE("Snapshots: what is named is what is named without them, and costs one
       bad.faults.stickyIrqFrom = random() % work.acknowledges.size();
     }
     auto made = std::make_shared<unsigned>(0);
-    Bisected kept = bisect(*work.tape, {keeping(good, Snapshots::Work), keeping(bad, Snapshots::Work, made)},
-                           quickBisect(true));
+    Looks looks = trials % 4 == 1 ? Looks::True : Looks::None; // Only of those that can be peeked.
+    Bisected kept =
+        bisect(*work.tape,
+               {keeping(good, Snapshots::Work, nullptr, looks), keeping(bad, Snapshots::Work, made, looks)},
+               quickBisect(true));
+    glances += looks == Looks::True;
     ToyOptions seen = good, wrong = bad;
     seen.capabilities.peek = wrong.capabilities.peek = true;
     seen.faults.countProbes = wrong.faults.countProbes = false;
@@ -512,6 +550,47 @@ TEST_CASE("Snapshots: what is named is what is named without them, and costs one
   }
   CHECK(healed > 3);
   CHECK(blind > 3);
+  CHECK(glances > 10);
+}
+
+TEST_CASE("Snapshots: a target that shows other than what it holds is read everywhere") {
+  ToyWorkload work = makeWorkload(3, 60);
+  REQUIRE(work.acknowledges.size() > 4);
+  ToyOptions bad;
+  bad.faults.stickyIrqFrom = work.acknowledges.size() / 2; // Where the lie is.
+  for (Looks looks : {Looks::True, Looks::Lie, Looks::LieLater}) {
+    auto made = std::make_shared<unsigned>(0);
+    Bisected bisected =
+        bisect(*work.tape,
+               {keeping({}, Snapshots::Work, nullptr, looks), keeping(bad, Snapshots::Work, made, looks)},
+               quickBisect(true));
+    INFO(int(looks), " ", summary(bisected));
+    REQUIRE(bisected.report);
+    CHECK(std::string(nameOf(*bisected.report)) == "deep-snapshot");
+    REQUIRE(bisected->first);
+    CHECK(bisected->first->place.packet == work.acknowledges[work.acknowledges.size() / 2]);
+    CHECK(bisected->first->reg == "IRQ");
+  }
+  // Nothing seen by the host, nothing shown by a look: the last place is read, and then all of them are.
+  ToyWorkload quiet = makeWorkload(7, 60);
+  std::mt19937_64 random(5);
+  bad = {};
+  bad.faults.corruptDma = *pickDma(quiet, random, true);
+  for (Looks looks : {Looks::True, Looks::LieLater}) {
+    auto made = std::make_shared<unsigned>(0);
+    Bisected bisected =
+        bisect(*quiet.tape,
+               {keeping({}, Snapshots::Work, nullptr, looks), keeping({}, Snapshots::Work, made, looks)},
+               quickBisect(true));
+    INFO(int(looks), " ", summary(bisected));
+    REQUIRE(bisected.report);
+    CHECK(bisected->verdict == Verdict::Match);
+    CHECK(bisected->coverage.windowsProbed > 20);
+    bool said = false;
+    for (const std::string &note : bisected->notes)
+      said |= note.find("not what it is read to hold") != std::string::npos;
+    CHECK(said == (looks == Looks::LieLater));
+  }
 }
 
 TEST_CASE("Snapshots: over 1,000 windows a deep bisect costs at most one and a half replays") {
@@ -573,7 +652,8 @@ TEST_CASE("Snapshots: what does not come again from one is intermittent, and sea
   // The fault is in the first run that is looked at, and in no other.
   auto made = std::make_shared<unsigned>(0);
   EndpointFactory once = [=]() -> llvm::Expected<TargetSet> {
-    return toyTargets(std::make_unique<KeepingToy>((*made)++ == 1 ? bad : ToyOptions(), Snapshots::Work));
+    return toyTargets(
+        std::make_unique<KeepingToy>((*made)++ == 1 ? bad : ToyOptions(), Snapshots::Work, Looks::None));
   };
   BisectOptions options = quickBisect(true);
   options.runs = 2;

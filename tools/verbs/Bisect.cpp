@@ -23,11 +23,13 @@ struct BisectArguments {
   bool plan = false;
 };
 
-Error checkArguments(StringRef probe, unsigned runs, unsigned rateRuns, double confidence,
+Error checkArguments(StringRef probe, unsigned maxWait, unsigned runs, unsigned rateRuns, double confidence,
                      uint64_t maxReplays) {
   if (probe != "observed" && probe != "deep")
     return failUsage("bad-option", ("'" + probe + "' is no kind of probe").str(), "--probe",
                      "one of: observed, deep");
+  if (!maxWait)
+    return failUsage("bad-option", "no wait would ever be over", "--max-wait", "1 second or more");
   for (auto [name, value] : {std::pair("--runs", runs), std::pair("--rate-runs", rateRuns)})
     if (!value || value > 100'000)
       return failUsage("bad-option", std::to_string(value) + " runs", name, "1 to 100000");
@@ -137,6 +139,13 @@ int bisect(Report &report, const BisectArguments &arguments, BisectOptions &opti
   Endpoints endpoints{[&] { return open(*good, goodRuns); }, [&] { return open(*bad, badRuns); }};
   for (const std::vector<std::string> *uris : {&*good, &*bad})
     options.snapshots &= llvm::none_of(*uris, [](StringRef uri) { return uri.contains("{run}"); });
+  options.cut = [&](uint64_t first, uint64_t last) -> Expected<BisectPart> {
+    Expected<TapePart> part =
+        cutPart(**source, "w" + std::to_string(first) + "..w" + std::to_string(last), texts);
+    if (!part)
+      return part.takeError();
+    return BisectPart{std::move(part->source), part->firstPacket};
+  };
   if (arguments.plan) {
     Expected<BisectPlan> plan = planBisect(**source, endpoints, options);
     if (!plan)
@@ -246,7 +255,7 @@ int runBisect(ArrayRef<const char *> args) {
   if (std::optional<int> exit = line.parse(args))
     return *exit;
   Report report("bisect", line.json());
-  if (Error error = checkArguments(probe, runs, rateRuns, confidence, maxReplays))
+  if (Error error = checkArguments(probe, maxWait, runs, rateRuns, confidence, maxReplays))
     return report.fail(std::move(error));
   if (!wave.empty())
     if (Error error = checkOutputFile(wave, tape, /*force=*/true)) // Before the work, not after it.

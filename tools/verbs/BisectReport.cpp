@@ -1,6 +1,7 @@
 // What bisect found out, as text and as the contract's JSON.
 #include "tools/verbs/BisectReport.h"
 #include "tools/verbs/DivergenceReport.h"
+#include "tools/verbs/RateReport.h"
 #include "llvm/Support/Format.h"
 
 using namespace llvm;
@@ -23,6 +24,8 @@ void writeWriter(json::OStream &os, const WriterRecord &writer) {
   os.attribute("descriptor", writer.descriptor ? json::Value(*writer.descriptor) : json::Value(nullptr));
   os.attribute("direction", !writer.descriptor ? json::Value(nullptr)
                                                : json::Value(writer.toDevice ? "to-device" : "from-device"));
+  for (auto [key, value] : {std::pair("good", &writer.good), std::pair("bad", &writer.bad)})
+    os.attribute(key, *value ? json::Value(hex(**value)) : json::Value(nullptr));
 }
 
 void writeCoverage(json::OStream &os, const BisectCoverage &coverage) {
@@ -59,6 +62,8 @@ void writePlan(json::OStream &os, const BisectPlan &plan) {
     os.attribute("packets", plan.packets);
     os.attribute("windows", plan.windows);
     os.attribute("places", plan.places);
+    os.attribute("keyframes_tried", plan.keyframesTried);
+    os.attribute("keyframes", plan.keyframes);
     os.attributeArray("ways", [&] {
       for (const BisectPlan::Way &way : plan.ways)
         os.object([&] {
@@ -76,20 +81,21 @@ void writeRate(json::OStream &os, const BisectReport &result) {
   } else {
     const BisectRate &rate = *result.rate;
     os.attributeObject("rate", [&] {
-      os.attribute("of", "diverged");
-      os.attribute("hits", rate.hits);
-      os.attribute("counted", rate.counted);
-      os.attribute("rate", rate.interval.rate);
-      os.attribute("low", rate.interval.low);
-      os.attribute("high", rate.interval.high);
-      os.attribute("interval", "wilson");
-      os.attribute("confidence", 0.95);
-      os.attributeObject("first_half", [&] {
-        os.attribute("hits", rate.firstHalfHits);
-        os.attribute("counted", rate.firstHalfCounted);
-      });
+      writeRateOf(os, "diverged", rate.hits, rate.counted, rate.interval);
+      writeHalf(os, rate.firstHalfHits, rate.firstHalfCounted);
       os.attribute("drift_p_value", rate.driftProbability);
       os.attribute("drifts", rate.drifts());
+    });
+  }
+  if (!result.drainEffect) {
+    os.attribute("drain_effect", nullptr);
+  } else {
+    const BisectDrains &drains = *result.drainEffect;
+    os.attributeObject("drain_effect", [&] {
+      writeRateOf(os, "diverged", drains.hits, drains.counted, drains.interval);
+      os.attribute("drains", drains.drains);
+      os.attribute("p_value", drains.pValue);
+      os.attribute("changes", drains.changes());
     });
   }
   os.attributeArray("distribution", [&] {
@@ -182,7 +188,17 @@ void writeBisect(Report &report, const BisectReport &result, TapeSource &source,
   os.attribute("resumed", result.resumed);
   os.attribute("same_at", number(result.sameAt));
   os.attribute("visible_at", number(result.visibleAt));
+  os.attribute("inside_start", number(result.insideStart));
   os.attribute("healed", result.healed);
+  if (!result.moment)
+    os.attribute("device_time", nullptr);
+  else
+    os.attributeObject("device_time", [&] {
+      os.attribute("endpoint", "bad");
+      os.attribute("from", result.moment->from);
+      os.attribute("to", result.moment->to);
+      os.attribute("changed", number(result.moment->changed));
+    });
   if (result.writers.empty())
     os.attribute("last_writer", nullptr);
   else
@@ -257,6 +273,12 @@ void printDivergence(raw_ostream &os, const BisectReport &result) {
     os << "  the host saw it first at " << divergenceText(*result.observed, "good", "bad") << "\n";
   else if (!result.observed)
     os << "  the host never saw it\n";
+  if (result.moment) {
+    os << "  on the bad device between " << result.moment->from << " and " << result.moment->to << " ns";
+    if (result.moment->changed)
+      os << ", at " << *result.moment->changed << " ns";
+    os << " of its clock\n";
+  }
   if (result.healed)
     os << "  it healed: the states agreed again later\n";
   for (const WriterRecord &writer : result.writers) {
@@ -264,7 +286,10 @@ void printDivergence(raw_ostream &os, const BisectReport &result) {
        << " by packet " << writer.place.packet << " in window " << writer.place.window << " (" << writer.kind;
     if (!writer.reg.empty())
       os << " " << writer.reg;
-    os << "): " << writer.wrote << "\n";
+    os << "): " << writer.wrote;
+    if (writer.good && writer.bad)
+      os << ", good " << hex(*writer.good) << ", bad " << hex(*writer.bad);
+    os << "\n";
   }
   os << "packets before:\n";
   for (const PacketLine &line : result.before)
@@ -384,8 +409,16 @@ void printBisect(const BisectReport &result, const BisectWords &words) {
     os << "way: " << bisectMethodName(result.plan.method) << ", " << result.packetsToBad
        << " packets to the bad target for a tape of " << result.plan.packets
        << " (--plan shows the others)\n";
+  if (result.insideStart)
+    os << "probes inside the window began with a keyframe before packet " << *result.insideStart << "\n";
   if (result.drains)
     os << "in " << result.drains << " probes the devices were given time that the recorded host did not\n";
+  if (const std::optional<BisectDrains> &effect = result.drainEffect)
+    os << "given such time at the end of each window, passes parted in " << effect->hits << " of "
+       << effect->counted << " (95 % interval " << percent(effect->interval.low) << " to "
+       << percent(effect->interval.high) << "), without in " << result.rate->hits << " of "
+       << result.rate->counted << (effect->changes() ? ": it changes the rate" : ": no difference is seen")
+       << "\n";
   if (result.resumed)
     os << result.resumed << " results were taken from the state file\n";
   os << "coverage: " << coverage.windowsObserved << " of " << coverage.windows << " windows observed";
@@ -411,6 +444,9 @@ void reportPlan(Report &report, const BisectPlan &plan, TapeSource &source, Stri
     outs() << tape << ": " << plan.packets << " packets, " << plan.windows << " windows, " << plan.places
            << " of them end quiescent; would be bisected by " << bisectMethodName(plan.method) << "\n";
     printWays(outs(), plan);
+    if (plan.keyframesTried)
+      outs() << "  probes inside a window begin with a keyframe where one can be restored: at "
+             << plan.keyframes << " of " << plan.keyframesTried << " places that were tried\n";
     return;
   }
   json::OStream &os = report.object();

@@ -3,6 +3,7 @@
 #include "replayer/lab/SideEffects.h"
 #include "tools/Progress.h"
 #include "tools/verbs/DivergenceReport.h"
+#include "tools/verbs/RateReport.h"
 #include "tools/verbs/ReplaySession.h"
 #include "llvm/Support/Format.h"
 
@@ -93,19 +94,10 @@ static void writeRepeat(json::OStream &os, const RepeatReport &result, unsigned 
         os.attribute(json::fixUTF8(reason), count);
     });
     os.attributeObject("rate", [&] {
-      os.attribute("of", whatCounts(result));
-      os.attribute("hits", result.hits);
-      os.attribute("counted", result.counted);
-      os.attribute("rate", result.counted ? json::Value(result.interval.rate) : json::Value(nullptr));
-      os.attribute("low", result.interval.low);
-      os.attribute("high", result.interval.high);
-      os.attribute("interval", "wilson");
-      os.attribute("confidence", 0.95);
+      writeRateOf(os, whatCounts(result), result.hits, result.counted, result.interval);
+      writeHalf(os, result.firstHalfHits, result.firstHalfCounted);
     });
-    os.attributeObject("first_half", [&] {
-      os.attribute("hits", result.firstHalfHits);
-      os.attribute("counted", result.firstHalfCounted);
-    });
+    writeHalf(os, result.firstHalfHits, result.firstHalfCounted); // Where it was before rates had one.
     os.attributeArray("histogram", [&] {
       for (const RepeatReport::Place &place : result.histogram)
         os.object([&] {

@@ -1,6 +1,7 @@
 // Minnow's description against both Minnows: what it says of registers, resets, queues, counters and the
 // debug port is what the devices do.
 #include "hal/description/Description.h"
+#include "hal/TargetLook.h"
 #include "hal/minnow/driver/Commands.h"
 #include "tests/hal/Targets.h"
 
@@ -103,6 +104,61 @@ TEST_CASE("the scratchpad's port works as described, while it is usable") {
     CHECK(!device.holds(window.port->usable));
     CHECK(device.read(window.port->data) == 0xffffffff);
     CHECK(device.read(window.port->address) == 0x1238);
+  }
+}
+
+TEST_CASE("a look shows what reading gives, and leaves no trace") {
+  for (const char *uri : minnows) {
+    CAPTURE(uri);
+    Device device(uri);
+    device.waitUntilIdle();
+    LookableTarget *lookable = lookableTarget(*device.target);
+    REQUIRE(lookable);
+    // Registers that hold something, and a scratchpad of which every part has changed.
+    for (const char *name : {"IRQ_ENABLE", "Q0_BASE_LO", "Q0_BASE_HI", "Q1_BASE_LO", "Q1_SIZE", "CONTROL"})
+      device.write(device.reg(name), std::string(name) == "CONTROL" ? 0 : 0x40);
+    for (uint32_t at = 0; at < 0x10000; at += 0x400) {
+      device.write(device.reg("DBG_ADDR"), at + (at >> 8));
+      device.write(device.reg("DBG_DATA"), 0x01020304 + at);
+    }
+    TargetLook look;
+    std::vector<unsigned> shown;
+    for (unsigned reg = 0; reg < device.d.registers.size(); ++reg) {
+      const RegisterDescription &r = device.d.registers[reg];
+      if (r.access == RegisterAccess::WriteOnly || r.cls == RegisterClass::Fifo || r.name == "TIME_LO")
+        continue; // A read does something, or gives nothing.
+      look.registers.push_back(TargetOperation::read(0, r.offset, r.width));
+      shown.push_back(reg);
+    }
+    for (uint32_t id = 0; id < device.d.counters.size(); ++id)
+      look.counters.push_back(id);
+    look.windows = {"scratchpad"};
+    uint64_t time = must(device.target->deviceTime());
+    uint64_t snapshot = must(device.target->snapshot());
+    for (bool again : {false, true}) {
+      must(lookable->look(look));
+      CHECK(must(device.target->deviceTime()) == time);
+      std::vector<uint8_t> content(0x10000);
+      must(device.target->peek("scratchpad", 0, content));
+      CHECK(look.contents[0] == llvm::ArrayRef<uint8_t>(content));
+      std::vector<uint64_t> counters(look.counters.size());
+      must(device.target->counters(look.counters, counters));
+      CHECK(counters == look.counterValues);
+      for (size_t i = 0; i < shown.size(); ++i) {
+        CAPTURE(device.d.registers[shown[i]].name);
+        CHECK(device.read(shown[i]) == look.registers[i].value);
+      }
+      if (!again)
+        must(device.target->restore(snapshot));
+    }
+    // Registers whose read does something are refused.
+    for (const char *name : {"DBG_DATA", "TIME_LO"}) {
+      Device other(uri);
+      const RegisterDescription &r = *other.d.findByName(name);
+      TargetLook refused;
+      refused.registers = {TargetOperation::read(0, r.offset, r.width)};
+      CHECK(failure(lookableTarget(*other.target)->look(refused)).cls == FailureClass::Usage);
+    }
   }
 }
 

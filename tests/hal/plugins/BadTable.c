@@ -77,6 +77,8 @@ const tapeback_model *tapeback_model_entry(uint32_t hostAbiMajor) {
   model->read = NULL;
 #elif defined(FLAW_NULL_PEEK)
   model->capabilities = TAPEBACK_MODEL_CAP_PEEK;
+#elif defined(FLAW_NULL_PEEK_REGISTER)
+  model->capabilities = TAPEBACK_MODEL_CAP_PEEK_REGISTERS;
 #elif defined(FLAW_NULL_COUNTER)
   model->capabilities = TAPEBACK_MODEL_CAP_COUNTERS;
 #elif defined(FLAW_NULL_SNAPSHOT)
