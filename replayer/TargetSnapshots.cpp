@@ -11,16 +11,31 @@ llvm::Error TargetSnapshots::take(Target &target) {
   return llvm::Error::success();
 }
 
-llvm::Error TargetSnapshots::restore(llvm::StringRef hint) const {
+/// `failed`: the target.
+static llvm::Error restoreAll(llvm::ArrayRef<std::pair<Target *, uint64_t>> taken, Target *&failed) {
   for (const auto &[target, snapshot] : taken)
     if (llvm::Error error = target->restore(snapshot)) {
-      Failure failure = toFailure(std::move(error));
-      return failTarget("restore-failed",
-                        "the target could not be put back to its snapshot: " + failure.message + " (" +
-                            failure.code + ")",
-                        target->identity().uri, hint.str());
+      failed = target;
+      return error;
     }
   return llvm::Error::success();
+}
+
+llvm::Error TargetSnapshots::restoreEach() const {
+  Target *failed = nullptr;
+  return restoreAll(taken, failed);
+}
+
+llvm::Error TargetSnapshots::restore(llvm::StringRef hint) const {
+  Target *failed = nullptr;
+  llvm::Error error = restoreAll(taken, failed);
+  if (!error)
+    return error;
+  Failure failure = toFailure(std::move(error));
+  return failTarget("restore-failed",
+                    "the target could not be put back to its snapshot: " + failure.message + " (" +
+                        failure.code + ")",
+                    failed->identity().uri, hint.str());
 }
 
 llvm::Error TargetSnapshots::release() {

@@ -13,7 +13,9 @@ class TargetSnapshots {
 public:
   /// Takes one of `target`. The target's own failure; those taken before stay.
   llvm::Error take(Target &target);
-  /// Puts all of them back. Target failure "restore-failed" with `hint` names the one that could not be.
+  /// Puts all of them back. The failure of the target that could not be.
+  llvm::Error restoreEach() const;
+  /// The same; target failure "restore-failed" with `hint` names that target.
   llvm::Error restore(llvm::StringRef hint) const;
   /// Gives all back to the targets; all failures together.
   llvm::Error release();

@@ -1,6 +1,8 @@
 #include "replayer/reduce/Candidate.h"
 #include "format/Failure.h"
 #include "replayer/Rows.h"
+#include "replayer/reduce/Completions.h"
+#include "replayer/reduce/Outstanding.h"
 #include "llvm/Support/xxhash.h"
 
 namespace tapeback {
@@ -17,18 +19,35 @@ struct QueuePosition {
 
 class Maker {
 public:
-  Maker(const TapeImage &image, const Selection &selection) : image(image), selection(selection) {}
+  Maker(const TapeImage &image, const Selection &selection)
+      : image(image), selection(selection), outstanding(image) {}
 
   llvm::Expected<Candidate> run() {
     resolve();
+    dropped.assign(image.packets.size(), false);
+    llvm::Expected<Completions> found = Completions::of(image, kept);
+    if (!found)
+      return found.takeError();
+    completions.emplace(std::move(*found));
     std::vector<uint64_t> renumbered(image.packets.size(), noLink);
     for (size_t i = 0; i < image.packets.size(); ++i) {
       Packet packet = image.packets[i];
       PacketExtra extra = image.extras[i];
-      if (!follow(i, packet))
+      llvm::Expected<bool> followed = follow(i, packet);
+      if (!followed)
+        return followed.takeError();
+      bool stays = *followed;
+      if (!selection.asTheyAre)
+        stays = isSensible(uint32_t(i), stays);
+      if (made.overfull)
+        return std::move(made);
+      if (!stays)
         continue;
       if (auto change = selection.changes.find(uint32_t(i)); change != selection.changes.end())
         if (llvm::Error error = apply(change->second, packet, extra))
+          return error;
+      if (!selection.asTheyAre)
+        if (llvm::Error error = moveCompletion(uint32_t(i), packet, extra))
           return error;
       if (linksToPacket(packet.kind) && extra.link != noLink)
         extra.link = extra.link < i ? renumbered[extra.link] : noLink;
@@ -51,7 +70,7 @@ private:
       return;
     for (size_t i = 0; i < kept.size(); ++i)
       if (image.fills[i] != TapeImage::none)
-        kept[i] = kept[image.fills[i]];
+        kept[i] = kept[image.fills[i]] && i < selection.end;
     // A need is earlier on the tape, but for an Expectation's check, which is the next packet.
     for (size_t i = 0; i < kept.size(); ++i)
       if (uint32_t need = image.needs[i]; kept[i] && need != TapeImage::none && need < i && !kept[need])
@@ -61,10 +80,28 @@ private:
         kept[i] = false;
   }
 
+  /// Whether it stays where the device may still be at work on what it looks at.
+  bool isSensible(uint32_t i, bool stays) {
+    if (stays && !(outstanding.isSettled(i) && linkStays(i)))
+      stays = false;
+    // What only the recorder looked at is in no part, and is none the worse for that.
+    outstanding.add(i, stays || image.isEvidenceOnly(i));
+    if (stays && image.roles[i].kind == QueueRole::Kind::Submit)
+      made.overfull = outstanding.overfull(i, queue(image.packets[i], image.roles[i].queue).size);
+    dropped[i] = !stays;
+    return stays;
+  }
+
+  /// What it is about has not been left out for that reason.
+  bool linkStays(uint32_t i) const {
+    uint32_t need = image.needs[i];
+    return need == TapeImage::none || need > i || !dropped[need];
+  }
+
   QueuePosition &queue(const Packet &packet, unsigned number) { return queues[{packet.device, number}]; }
 
   /// Keeps count of the queues; moves entries and doorbells. False: the packet goes.
-  bool follow(size_t i, Packet &packet) {
+  llvm::Expected<bool> follow(size_t i, Packet &packet) {
     if (selection.asTheyAre)
       return kept[i];
     QueueRole role = image.roles[i];
@@ -85,13 +122,16 @@ private:
       queue(packet, role.queue).rewind();
       return kept[i];
     case QueueRole::Kind::Rewind: queue(packet, role.queue).rewind(); return kept[i];
+    case QueueRole::Kind::Release: return completions->release(uint32_t(i), packet) && kept[i];
     case QueueRole::Kind::Submit: return submit(i, packet, queue(packet, role.queue));
     case QueueRole::Kind::Doorbell: return doorbell(i, packet, queue(packet, role.queue));
     }
     return kept[i];
   }
 
-  bool submit(size_t i, Packet &packet, QueuePosition &at) {
+  llvm::Expected<bool> submit(size_t i, Packet &packet, QueuePosition &at) {
+    if (llvm::Error error = create(i, packet))
+      return error;
     const Description *description = image.source->description(packet.device);
     uint64_t bytes = description && packet.value < description->queues.size()
                          ? description->layouts[description->queues[size_t(packet.value)].layout].size
@@ -104,6 +144,37 @@ private:
     packet.address += (newPlace - place) * bytes;
     ++at.newPending;
     return true;
+  }
+
+  /// A queue that the entry makes begins anew, with a size of its own.
+  llvm::Error create(size_t i, const Packet &packet) {
+    llvm::Expected<std::optional<TapeImage::Creation>> creation = image.createdBy(packet, image.extras[i]);
+    if (!creation)
+      return creation.takeError();
+    if (!*creation || (*creation)->completions)
+      return llvm::Error::success();
+    QueuePosition &made = queue(packet, (*creation)->index);
+    made.rewind();
+    made.size = (*creation)->entries;
+    return llvm::Error::success();
+  }
+
+  /// What the device said is done, and who looks there, at its place in the ring.
+  llvm::Error moveCompletion(uint32_t i, Packet &packet, PacketExtra &extra) {
+    std::vector<uint8_t> content;
+    if (packet.kind == PacketKind::CommandDone && extra.payload) {
+      llvm::Expected<llvm::ArrayRef<uint8_t>> recorded = image.source->reader().blob(extra.payload);
+      if (!recorded)
+        return recorded.takeError();
+      content.assign(recorded->begin(), recorded->end());
+    } else if (image.about[i] == TapeImage::none) {
+      return llvm::Error::success();
+    }
+    std::vector<uint8_t> before = content;
+    completions->move(i, packet, extra, content);
+    if (content != before)
+      extra.payload = replace(content);
+    return llvm::Error::success();
   }
 
   bool doorbell(size_t i, Packet &packet, QueuePosition &at) {
@@ -196,7 +267,9 @@ private:
 
   const TapeImage &image;
   const Selection &selection;
-  std::vector<bool> kept;
+  std::vector<bool> kept, dropped;
+  Outstanding outstanding;
+  std::optional<Completions> completions;
   std::map<std::pair<uint16_t, unsigned>, QueuePosition> queues;
   Candidate made;
   uint32_t lastWindow = 0;

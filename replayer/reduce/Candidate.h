@@ -23,6 +23,7 @@ struct Change {
 struct Selection {
   std::vector<bool> kept;             ///< By packet of the image.
   std::map<uint32_t, Change> changes; ///< By packet.
+  uint64_t end = ~uint64_t(0);        ///< Nothing from here on.
   bool asTheyAre = false;             ///< Nothing is known of packets: none is moved, changed or left out.
   uint64_t count() const { return uint64_t(std::count(kept.begin(), kept.end(), true)); }
 };
@@ -30,13 +31,16 @@ struct Selection {
 /// The selection as a tape: what needs something that is not kept is left out, links are renumbered, entries
 /// of queues move up to where the device looks for them, and doorbells say how many there are now.
 /// `original[i]` is the image's packet that packet i was. Recorded values are those of the whole tape and
-/// mean nothing any more: two targets are compared with each other.
+/// mean nothing any more: two targets are compared with each other. What looked at something at rest, and
+/// would now look while the device may be at work on it, is left out (Outstanding).
 struct Candidate {
   std::vector<Packet> packets;
   std::vector<PacketExtra> extras;
   std::vector<uint32_t> original;
   std::vector<WindowInfo> windows;
   std::map<std::pair<uint64_t, uint64_t>, std::vector<uint8_t>> contents; ///< That the tape does not have.
+  /// The host overwrites what the device may not have fetched: what then happens says nothing.
+  bool overfull = false;
 };
 /// Errors: the tape's, where a content that is changed cannot be read. A change that does not fit its packet
 /// is not made.

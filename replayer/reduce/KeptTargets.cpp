@@ -18,13 +18,6 @@ TargetSet KeptTargets::borrowed() const {
   return set;
 }
 
-llvm::Error KeptTargets::restoreAll() {
-  for (size_t i = 0; i < kept->snapshots.size(); ++i)
-    if (llvm::Error error = kept->set.targets[i]->restore(kept->snapshots[i]))
-      return error;
-  return llvm::Error::success();
-}
-
 /// Disturbs them.
 llvm::Expected<StateImage> KeptTargets::look() {
   llvm::Expected<std::unique_ptr<Player>> player = Player::create(source, kept->set.targets, options);
@@ -34,24 +27,21 @@ llvm::Expected<StateImage> KeptTargets::look() {
 }
 
 llvm::Error KeptTargets::take(Kept &taken) {
-  for (Target *target : taken.set.targets) {
-    llvm::Expected<uint64_t> snapshot = target->snapshot();
-    if (!snapshot)
-      return snapshot.takeError();
-    taken.snapshots.push_back(*snapshot);
-  }
+  for (Target *target : taken.set.targets)
+    if (llvm::Error error = taken.snapshots.take(*target))
+      return error;
   if (verified)
     return llvm::Error::success();
   llvm::Expected<StateImage> image = look();
   if (!image)
     return image.takeError();
   taken.image = std::move(*image);
-  return restoreAll();
+  return kept->snapshots.restoreEach();
 }
 
 /// True: they are as new. False: they are gone, or not to be trusted; `reason` says which.
 llvm::Expected<bool> KeptTargets::putBack() {
-  llvm::Error error = restoreAll();
+  llvm::Error error = kept->snapshots.restoreEach();
   if (!error && !verified) {
     llvm::Expected<StateImage> image = look();
     if (image) {
@@ -60,7 +50,7 @@ llvm::Expected<bool> KeptTargets::putBack() {
         return false;
       }
       verified = true;
-      error = restoreAll();
+      error = kept->snapshots.restoreEach();
     } else {
       error = image.takeError();
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "replayer/Player.h"
+#include "replayer/TargetSnapshots.h"
 #include "replayer/bisect/Lockstep.h"
 #include "replayer/repeat/StateImage.h"
 
@@ -30,13 +31,12 @@ public:
 private:
   struct Kept {
     TargetSet set;
-    std::vector<uint64_t> snapshots; ///< By target.
+    TargetSnapshots snapshots;
     StateImage image;
   };
   llvm::Expected<TargetSet> fresh();
   llvm::Error take(Kept &taken);
   llvm::Expected<StateImage> look();
-  llvm::Error restoreAll();
   llvm::Expected<bool> putBack();
   TargetSet borrowed() const;
   void giveUp(std::string why);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "replayer/reduce/ReduceState.h"
-#include "replayer/repeat/Interval.h"
 #include <functional>
 
 namespace tapeback {
@@ -36,12 +35,6 @@ struct ReduceOptions {
   std::function<llvm::Error(const ReduceState &best)> keep;
 };
 
-/// How often it failed.
-struct MeasuredRate {
-  uint64_t runs = 0, failures = 0;
-  RateInterval interval() const { return wilsonInterval(failures, runs); }
-};
-
 struct ReduceReport {
   Selection selection;
   FailureKind failure;      ///< Of the whole tape.
@@ -57,7 +50,10 @@ struct ReduceReport {
   bool certain = true; ///< What `minimal` says was seen in one run each, of a failure that comes every time.
   std::string stopped; ///< Why the search ended early; empty if it did not.
   std::vector<std::pair<std::string, uint64_t>> stages; ///< Name, runs.
-  std::optional<MeasuredRate> rateBefore, rateAfter;    ///< Intermittent: of the whole, of what is left.
+  /// Intermittent: of the whole tape; at the end, of what is left and of the whole tape once more.
+  std::optional<MeasuredRate> rateBefore, rateAfter, rateAgain;
+  std::string drift;     ///< "rose" or "fell": the whole tape's rate, from the beginning to the end.
+  bool rateLost = false; ///< What is left fails far less often than the whole tape does: not the answer.
 };
 
 /// Errors: usage "does-not-fail" if the two do not differ on the whole tape; an endpoint that cannot be used.

@@ -29,7 +29,7 @@ std::string rangesOf(const std::vector<bool> &kept) {
 }
 
 /// Hexadecimal: JSON's numbers are not 64 bits wide.
-std::string hexOf(uint64_t value) {
+std::string jsonHex(uint64_t value) {
   return "0x" + utohexstr(value, true);
 }
 
@@ -53,6 +53,11 @@ public:
       if (const json::Array *uris = object->getArray(key))
         for (const json::Value &uri : *uris)
           list->push_back(uri.getAsString().value_or("").str());
+    if (const json::Object *rate = object->getObject("rate")) {
+      state.rate = {numberOf(rate->get("runs")), numberOf(rate->get("failures"))};
+      if (!state.rate->failures || state.rate->failures > state.rate->runs)
+        return bad("its rate is none");
+    }
     if (const json::Object *failure = object->getObject("failure"))
       state.failure = failureOf(*failure);
     if (state.failure.what.empty())
@@ -103,6 +108,7 @@ private:
         return bad("'" + item.take_front(40) + "' are no packets of the tape");
       for (uint64_t i = from; i <= to; ++i)
         selection.kept[size_t(i)] = true;
+      selection.end = to + 1;
     }
     return Error::success();
   }
@@ -141,24 +147,24 @@ private:
 
 void writeChange(json::OStream &os, uint32_t packet, const Change &change) {
   os.object([&] {
-    os.attribute("packet", hexOf(packet));
+    os.attribute("packet", jsonHex(packet));
     if (change.value)
-      os.attribute("value", hexOf(*change.value));
+      os.attribute("value", jsonHex(*change.value));
     if (change.rows)
-      os.attribute("rows", hexOf(*change.rows));
+      os.attribute("rows", jsonHex(*change.rows));
     if (change.rowBytes)
-      os.attribute("row_bytes", hexOf(*change.rowBytes));
+      os.attribute("row_bytes", jsonHex(*change.rowBytes));
     if (!change.fields.empty())
       os.attributeObject("fields", [&] {
         for (auto [field, value] : change.fields)
-          os.attribute(std::to_string(field), hexOf(value));
+          os.attribute(std::to_string(field), jsonHex(value));
       });
     if (!change.zero.empty())
       os.attributeArray("zero", [&] {
         for (auto [from, to] : change.zero)
           os.array([&, from = from, to = to] {
-            os.value(hexOf(from));
-            os.value(hexOf(to));
+            os.value(jsonHex(from));
+            os.value(jsonHex(to));
           });
       });
   });
@@ -174,8 +180,13 @@ std::string writeState(const ReduceState &state) {
     os.attribute("schema", schema);
     os.attribute("parent", llvm::toHex(ArrayRef<uint8_t>(state.parent), true));
     os.attribute("stage", state.stage);
-    os.attribute("runs", hexOf(state.runs));
-    os.attribute("failed_differently", hexOf(state.differently));
+    os.attribute("runs", jsonHex(state.runs));
+    os.attribute("failed_differently", jsonHex(state.differently));
+    if (state.rate)
+      os.attributeObject("rate", [&] {
+        os.attribute("runs", jsonHex(state.rate->runs));
+        os.attribute("failures", jsonHex(state.rate->failures));
+      });
     for (auto [key, list] : {std::pair{"good", &state.good}, std::pair{"bad", &state.bad}})
       os.attributeArray(key, [&, list = list] {
         for (const std::string &uri : *list)
@@ -186,9 +197,9 @@ std::string writeState(const ReduceState &state) {
       os.attribute("object", json::fixUTF8(state.failure.object));
       os.attribute("field", json::fixUTF8(state.failure.field));
       if (state.failure.offset)
-        os.attribute("offset", hexOf(*state.failure.offset));
+        os.attribute("offset", jsonHex(*state.failure.offset));
       if (state.failure.xorClass)
-        os.attribute("xor", hexOf(*state.failure.xorClass));
+        os.attribute("xor", jsonHex(*state.failure.xorClass));
     });
     os.attribute("kept", rangesOf(state.selection.kept));
     os.attributeArray("changes", [&] {

@@ -127,7 +127,10 @@ std::vector<Unit> commandUnits(const TapeImage &image, const Selection &selectio
   for (uint32_t i = 0; i < count; ++i) {
     if (!selection.kept[i])
       continue;
-    if (uint32_t need = image.needs[i]; need != TapeImage::none && need < count && selection.kept[need])
+    // All commands of a queue need the one that made it.
+    bool isCommand = image.packets[i].kind == PacketKind::Submit;
+    if (uint32_t need = image.needs[i];
+        need != TapeImage::none && need < count && selection.kept[need] && !isCommand)
       classes.join(i, need);
     devices.try_emplace(image.packets[i].device, image, classes).first->second.add(i);
   }

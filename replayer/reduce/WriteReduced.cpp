@@ -286,6 +286,18 @@ llvm::Error Writing::check(size_t at, const Recaptured &good, const Recaptured &
   PacketExtra extra;
   bool isValue = packet.kind == PacketKind::RegisterRead || packet.kind == PacketKind::Poll ||
                  packet.kind == PacketKind::MemoryWait || packet.kind == PacketKind::Oracle;
+  // A wait that ends for the one and not for the other is looked at by the value at its end.
+  const uint64_t waitMask = candidate.extras[at].mask;
+  bool inVain = (packet.kind == PacketKind::Poll || packet.kind == PacketKind::MemoryWait) &&
+                wanted.state == State::Done && seen.state == State::TimedOut &&
+                ((wanted.value ^ seen.value) & waitMask);
+  if (inVain) {
+    extra.mask = waitMask;
+    extra.expected = wanted.value & waitMask;
+    extra.link = ordinals[at];
+    oracle.value = seen.value;
+    return putOracle(oracle, extra, &packet);
+  }
   if (!bothDone || !isValue || !divergence.expected || wanted.value == seen.value)
     return putOracle(oracle, extra, nullptr); // Only the program could say that: the packet itself differs.
   unsigned width = packet.width ? packet.width : 8;

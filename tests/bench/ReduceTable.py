@@ -5,16 +5,24 @@
 
 Records a tape of at least N packets (10,000) in which one erratum of rtl:minnow acts once (minnow-errata), for every erratum
 that is not intermittent, and reduces it on that target against model:minnow: by `tapeback reduce`, and by `--plain`, the
-published ddmin on packets as they are. Prints a table: packets left, runs until no packet can go, runs of all, and seconds.
-Without packets that can go
-the two have come equally far; shortening and zeroing, which ddmin does not do, come on top. ddmin is stopped after --seconds
-(120); its runs then count as at least so many. Each reduced tape is verified, replayed on the
-target (must reproduce) and on the model (must differ). Exits 1 if a tape does not come to 30 packets or fewer, or takes more
-than half of ddmin's runs until no packet can go. --intermittent adds fence-overtake with a jitter that is seeded anew for each run, without ddmin.
+published ddmin on packets as they are. Prints a table: packets left, runs until no packet can go, runs of all (with those
+that shorten and zero, which ddmin does not do), and seconds. ddmin is stopped after --seconds (120); its runs then count as
+at least so many.
+
+Each reduced tape is verified and replayed: on the target it must reproduce, on the model and on an RTL without the erratum it
+must not. The same must hold of the C program that is exported from it, if there is a C compiler (--no-program leaves it out).
+What ddmin left is replayed on the RTL without the erratum, too: "artefact" means that it fails there, so that what is left has
+nothing to do with the erratum; ddmin then had an easier task.
+
+Exits 1 if a tape does not come to 30 packets or fewer, if runs until no packet can go or runs in all are more than half of
+ddmin's, or if a reduced tape or program is not as it should be. --intermittent adds fence-overtake with a jitter that is
+seeded anew for each run, without ddmin.
 """
 import argparse
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +34,7 @@ LATE = ["dma-4k-last-beat", "requant-wrap", "stale-scratchpad", "counter-stall",
 AT_ONCE = ["wrap-full-hang", "chain-prefetch"]
 PACKETS_AN_OPERATION = 42  # Of minnow-errata, about.
 MOST_PACKETS = 30
+SOUND = "rtl:minnow"  # The target without its erratum.
 
 
 class Bench:
@@ -59,14 +68,37 @@ class Bench:
                                       "-o", small, *more, codes=(0, 5))
         return small, report, seconds
 
+    def reproduces(self, tape, target):
+        """The failure itself: a check that fails as recorded, or the target's death."""
+        _, _, code = self.run("replay", "--json", tape, "--target", target, "--expect", "signature", codes=(0, 1, 4, 5))
+        return code == 0
+
+    def program(self, small, target):
+        """What is wrong with the C program made of it."""
+        source, program = small.with_suffix(".c"), small.with_suffix(".bin")
+        self.run("export", "--to", "c", "--force", small, "-o", source)
+        library = self.bin.parent / "lib"
+        built = subprocess.run(["cc", "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "recorder", source,
+                                "-o", program, "-L", library, f"-Wl,-rpath,{library}", "-ltapeback"],
+                               capture_output=True, text=True, timeout=300, check=False)
+        if built.returncode:
+            return f"the program does not compile: {built.stderr}"
+        for on, wanted in ((target, 1), (SOUND, 0), ("model:minnow", 0)):
+            done = subprocess.run([program], env=os.environ | {"TAPEBACK_TARGET": on}, capture_output=True, text=True, timeout=300,
+                                  check=False)
+            if done.returncode != wanted:
+                return f"the program exits {done.returncode} on {on}, not {wanted}: {done.stderr.strip()}"
+        return ""
+
     def check(self, small, target):
         """What is wrong with the reduced tape; nothing if it is as it should be."""
         self.run("verify", small)
-        _, _, code = self.run("replay", "--json", small, "--target", target, "--expect", "signature", codes=(0, 1, 4, 5))
-        if code:
+        if not self.reproduces(small, target):
             return "does not reproduce"
-        _, _, code = self.run("replay", "--json", small, "--target", "model:minnow", codes=(0, 1, 4, 5))
-        return "" if code == 1 else "does not differ on the model"
+        for sound in (SOUND, "model:minnow"):
+            if self.reproduces(small, sound):
+                return f"an artefact: fails on {sound}, too"
+        return self.program(small, target) if self.options.program else ""
 
 
 def until_minimal(report):
@@ -84,12 +116,13 @@ def main():
     parser.add_argument("--packets", type=int, default=10_000)
     parser.add_argument("--seconds", type=int, default=120, help="how long ddmin may take with one tape")
     parser.add_argument("--erratum", action="append", choices=LATE + AT_ONCE, help="these alone")
+    parser.add_argument("--no-program", dest="program", action="store_false", default=shutil.which("cc") is not None)
     parser.add_argument("--intermittent", action="store_true")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
     options = parser.parse_args()
     wrong = []
-    print("| Erratum | Tape | reduce: packets | runs to minimal | runs in all | s | ddmin: packets | runs | s | runs to minimal / ddmin's |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    print("| Erratum | Tape | reduce: packets | runs to minimal | runs in all | s | ddmin: packets | runs | s | runs to minimal / ddmin's | runs in all / ddmin's |")
+    print("| --- |" + 10 * " --- |", flush=True)
     with tempfile.TemporaryDirectory(prefix="tb-reduce-") as folder:
         bench = Bench(options, folder)
         for erratum in options.erratum or LATE + AT_ONCE:
@@ -97,18 +130,20 @@ def main():
             tape, packets = bench.record(erratum, target)
             small, ours, seconds = bench.reduce(tape, target)
             fault = bench.check(small, target)
-            _, plain, plain_seconds = bench.reduce(tape, target, "--plain", "--max-seconds", options.seconds)
+            peer, plain, plain_seconds = bench.reduce(tape, target, "--plain", "--max-seconds", options.seconds)
             stopped = plain["stopped"] is not None
-            ratio = until_minimal(ours) / plain["runs"]
+            artefact = ", artefact" if bench.reproduces(peer, SOUND) else ""
+            ratio, all_ratio = until_minimal(ours) / plain["runs"], ours["runs"] / plain["runs"]
+            most = "at most " if stopped else ""
             print(f"| `{erratum}` | {packets:,} | {ours['packets']} | {until_minimal(ours)} | {ours['runs']} | {seconds:.1f} "
-                  f"| {plain['packets']}{' so far' if stopped else ''} | {'at least ' if stopped else ''}{plain['runs']} "
-                  f"| {plain_seconds:.1f} | {'at most ' if stopped else ''}{ratio:.2f} |", flush=True)
+                  f"| {plain['packets']}{' so far' if stopped else ''}{artefact} | {'at least ' if stopped else ''}{plain['runs']} "
+                  f"| {plain_seconds:.1f} | {most}{ratio:.2f} | {most}{all_ratio:.2f} |", flush=True)
             if fault:
                 wrong.append(f"{erratum}: {fault}")
             if not ours["minimal"] or ours["packets"] > MOST_PACKETS:
                 wrong.append(f"{erratum}: {ours['packets']} packets")
-            if ratio > 0.5:
-                wrong.append(f"{erratum}: {until_minimal(ours)} runs, ddmin {plain['runs']}")
+            if max(ratio, all_ratio) > 0.5:
+                wrong.append(f"{erratum}: {until_minimal(ours)} runs to minimal, {ours['runs']} in all, ddmin {plain['runs']}")
         if options.intermittent:
             tape, packets = bench.record("fence-overtake", "rtl:minnow?errata=fence-overtake&jitter=256&seed=3")
             _, ours, seconds = bench.reduce(tape, "rtl:minnow?errata=fence-overtake&jitter=256&seed={run}", "--intermittent")

@@ -15,6 +15,8 @@ namespace {
 constexpr uint64_t maxPackets = 100'000, maxContent = 16 << 20;
 /// What the recorder's own waits use where a tape has no deadline.
 constexpr uint64_t defaultDeadlineNs = 1'000'000'000;
+/// As long as a replay waits for a command of a queue.
+constexpr uint64_t commandDeadlineNs = 10 * defaultDeadlineNs;
 
 constexpr char head[] = R"(#include <stdint.h>
 #include <stdio.h>
@@ -64,6 +66,7 @@ private:
   Error add(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
   Error oracle(const Packet &packet, const PacketExtra &extra);
   Error memoryWrite(const Packet &packet, const PacketExtra &extra);
+  Error commandDone(const Packet &packet, const PacketExtra &extra);
   Expected<std::string> bytes(BlobId id, uint64_t offset, uint64_t length);
   std::string space(const Packet &packet) const { return quoted(source.spaceName(packet.space)); }
   static std::string number(uint64_t value) { return "UINT64_C(0x" + utohexstr(value, true) + ")"; }
@@ -155,6 +158,28 @@ Error Exporting::memoryWrite(const Packet &packet, const PacketExtra &extra) {
         << rows->rowBytes << "), \"memory\");\n";
   }
   ++report.calls;
+  return Error::success();
+}
+
+/// Waits until the device has said something at that place of its ring: with the phase that was found there.
+Error Exporting::commandDone(const Packet &packet, const PacketExtra &extra) {
+  const Description *description = source.description(packet.device);
+  const LayoutDescription *layout = description ? description->completionLayout() : nullptr;
+  if (!layout || !extra.payload || extra.length != layout->size) {
+    leaveOut(packet);
+    return Error::success();
+  }
+  Expected<ArrayRef<uint8_t>> said = source.reader().blob(extra.payload);
+  if (!said)
+    return said.takeError();
+  const EntryField &phase = layout->completes->phase;
+  const uint64_t mask = phase.mask() << phase.low;
+  raw_string_ostream out(body);
+  out << "  wait_for(tb_wait_mem(device, " << number(packet.address + phase.offset) << ", " << phase.width
+      << ", " << number(mask) << ", " << number(entryValue(phase, *said) << phase.low) << ", "
+      << commandDeadlineNs << "u, NULL), \"completion\");\n  must(tb_acquire(device, "
+      << number(packet.address) << ", " << extra.length << "), \"acquire\");\n";
+  report.calls += 2;
   return Error::success();
 }
 
@@ -268,6 +293,7 @@ Error Exporting::add(uint64_t ordinal, const Packet &packet, const PacketExtra &
     return memoryWrite(packet, stored);
   }
   case PacketKind::Oracle: --report.calls; return oracle(packet, extra);
+  case PacketKind::CommandDone: --report.calls; return commandDone(packet, extra);
   case PacketKind::Expectation: expectation = extra.payload; [[fallthrough]];
   default:
     --report.calls;

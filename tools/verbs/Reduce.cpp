@@ -36,7 +36,11 @@ constexpr VerbHelp reduceHelp = {
     "A failure that comes and goes (--intermittent): its rate is measured on the whole tape; then each part "
     "is\n"
     "run until a sequential test tells whether it still fails at least half as often, or at most a\n"
-    "tenth as often. {run} in a URI is the run's number.\n"
+    "tenth as often. {run} in a URI is the run's number. At the end the rates of what is left and of TAPE "
+    "are\n"
+    "measured: a drift of TAPE's is said, and if what is left fails less than half as often as TAPE does "
+    "now, "
+    "it is\nnot the answer.\n"
     "\n"
     "OUT has what --target answered, and behind the packet where they part a check that wants the other's\n"
     "answer: a replay of OUT on --target that expects the signature reproduces the failure. It carries "
@@ -54,8 +58,9 @@ constexpr VerbHelp reduceHelp = {
     "  2  bad usage or a bad description\n"
     "  3  TAPE is damaged, unfinished, or no tape\n"
     "  4  a target cannot be used, or the one that should be right failed\n"
-    "  5  OUT is not minimal: stopped early (interrupt, --max-runs, --max-seconds), or could not be "
-    "written\n"};
+    "  5  OUT is not minimal: stopped early (interrupt, --max-runs, --max-seconds), its failure far rarer "
+    "than\n"
+    "     TAPE's (--intermittent), or could not be written\n"};
 
 volatile std::sig_atomic_t interrupted = 0;
 void interrupt(int) {
@@ -84,6 +89,29 @@ struct Arguments {
   std::vector<std::string> target, against;
   bool resume = false, newTargets = false;
   std::string statePath() const { return out + ".state"; }
+  std::string lockPath() const { return statePath() + ".lock"; }
+};
+
+/// Nobody else reduces into the same output. Held until destroyed; the lock of one that was killed is free.
+class OnlyOne {
+public:
+  static Expected<OnlyOne> lock(const std::string &path) {
+    Expected<OutputFile> file = OutputFile::create(path, path);
+    if (file)
+      return OnlyOne(std::move(*file));
+    Failure failure = toFailure(file.takeError());
+    if (failure.code == "already-being-written")
+      return failUsage("already-being-written", "another process is reducing into this output", path,
+                       "wait for it to end, or choose another output");
+    return make_error<Failure>(std::move(failure));
+  }
+  OnlyOne(OnlyOne &&) = default;
+  OnlyOne &operator=(OnlyOne &&) = delete;
+  ~OnlyOne() { file.discard(); }
+
+private:
+  explicit OnlyOne(OutputFile file) : file(std::move(file)) {}
+  OutputFile file;
 };
 
 /// One side: what it is called, and how its targets are had.
@@ -179,6 +207,9 @@ void writeJson(json::OStream &os, const Arguments &arguments, const ReduceReport
   writeDivergence(os, "first_divergence", result.first, "good", "bad");
   writeRate(os, "rate_before", result.rateBefore);
   writeRate(os, "rate_after", result.rateAfter);
+  writeRate(os, "rate_again", result.rateAgain);
+  os.attribute("drift", result.drift.empty() ? json::Value(nullptr) : json::Value(result.drift));
+  os.attribute("rate_lost", result.rateLost);
   if (good)
     writeSide(os, "good_targets", *good);
   writeSide(os, "bad_targets", bad);
@@ -208,6 +239,11 @@ void writeText(raw_ostream &os, const Arguments &arguments, const ReduceReport &
   os << "  where    " << divergenceText(result.first, "good", "bad") << "\n";
   writeRateText(os, "rate   ", result.rateBefore);
   writeRateText(os, "rate of", result.rateAfter);
+  writeRateText(os, "again  ", result.rateAgain);
+  if (!result.drift.empty())
+    os << "  drift    the rate of the whole tape " << result.drift << " meanwhile\n";
+  if (result.rateLost)
+    os << "  lost     what is left fails less than half as often as the whole tape: not the answer\n";
   os << "  runs     " << result.runs << ":";
   for (const auto &[name, runs] : result.stages)
     os << " " << name << " " << runs;
@@ -285,6 +321,9 @@ int reduce(Report &report, const Arguments &arguments, ReduceOptions &options) {
   Expected<TapeImage> image = TapeImage::load(**source);
   if (!image)
     return report.fail(image.takeError());
+  Expected<OnlyOne> onlyOne = OnlyOne::lock(arguments.lockPath());
+  if (!onlyOne)
+    return report.fail(onlyOne.takeError());
   if (arguments.resume)
     if (Error error = loadState(arguments, **source, goodNames, *badNames, options))
       return report.fail(std::move(error));
@@ -339,7 +378,7 @@ int reduce(Report &report, const Arguments &arguments, ReduceOptions &options) {
     return report.fail(failSystem("cannot-remove",
                                   "the state could not be removed: " + std::string(std::strerror(errno)),
                                   arguments.statePath()));
-  int exit = result->stopped.empty() ? 0 : 5;
+  int exit = result->stopped.empty() && !result->rateLost ? 0 : 5;
   if (report.json()) {
     report.verdict(exit, written->signature);
     writeJson(report.object(), arguments, *result, *written, goodSide, bad);
