@@ -184,7 +184,17 @@ Error importLines(LineReader &lines, StringRef name, Importer &importer, ImportO
       heldNumber = 0;
     }
   };
+  const bool takesMany = importer.takesMany();
+  uint64_t nextLook = 4096;
   for (uint64_t count = 0;; ++count) {
+    if (takesMany && !heldNumber) {
+      const LinesTaken taken = importer.take(lines, out);
+      count += taken.imported + taken.ignored;
+      report.lines += taken.imported + taken.ignored;
+      report.imported += taken.imported;
+      if (taken.ignored)
+        accounting.count(LineVerdict::ignored(taken.rule), {}, unsigned(taken.ignored));
+    }
     if (!lines.quick(line)) {
       Expected<bool> more = lines.next(line);
       if (!more)
@@ -225,7 +235,8 @@ Error importLines(LineReader &lines, StringRef name, Importer &importer, ImportO
     } else {
       accounting.count(verdict, line.text);
     }
-    if (count % 4096 == 4095) {
+    if (count >= nextLook) {
+      nextLook = count + 4096;
       if (out.failed())
         return out.takeError();
       if (progress)

@@ -36,6 +36,13 @@ struct LineVerdict {
   static LineVerdict incomplete(const Scanner &at, const char *why) { return {Incomplete, why, at.column()}; }
 };
 
+/// Lines that an importer took by itself.
+struct LinesTaken {
+  static constexpr uint64_t most = 4096; ///< At once.
+  uint64_t imported = 0, ignored = 0;
+  const char *rule = ""; ///< Of those ignored.
+};
+
 /// Opens a file that a capture refers to, beside the capture. Names with a folder in them are refused.
 using OpenCompanion = std::function<llvm::Expected<std::unique_ptr<LineReader>>(llvm::StringRef name)>;
 
@@ -62,6 +69,10 @@ public:
   virtual bool wantsSurvey() const { return false; }
   virtual void survey(const CaptureLine &) {}
   virtual LineVerdict line(const CaptureLine &line, ImportOutput &out) = 0;
+  /// Formats with very short lines say true, and are offered to take many at once: those that need no closer
+  /// look, up to one that does, which is left there.
+  virtual bool takesMany() const { return false; }
+  virtual LinesTaken take(LineReader &, ImportOutput &) { return {}; }
   /// The capture is over: what is still open goes on the tape as pending.
   virtual void end(ImportOutput &) {}
 };

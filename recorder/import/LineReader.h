@@ -3,6 +3,8 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -39,8 +41,7 @@ public:
   }
   /// The next line if all of it is in memory and it is no longer than allowed; otherwise call next().
   bool quick(CaptureLine &line) {
-    const char *newline =
-        at == stop ? nullptr : static_cast<const char *>(std::memchr(at, '\n', size_t(stop - at)));
+    const char *newline = endOfLine();
     if (!newline || size_t(newline - at) > maxLine)
       return false;
     const bool carriage = newline != at && newline[-1] == '\r';
@@ -51,8 +52,28 @@ public:
     at = newline + 1;
     return true;
   }
+  /// Puts back the line that quick() gave last: `line` is it.
+  void putBack(const CaptureLine &line) {
+    at = line.text.data();
+    --number;
+  }
   /// Bytes consumed, for progress.
   virtual uint64_t position() const = 0;
+
+private:
+  /// Most lines of some formats have a few characters only: then a call costs more than looking does.
+  const char *endOfLine() const {
+    const char *from = at;
+    for (unsigned word = 0; word < 2 && stop - from >= 8; ++word, from += 8) {
+      uint64_t bytes;
+      std::memcpy(&bytes, from, 8);
+      bytes ^= 0x0a0a0a0a0a0a0a0a; // The newline becomes the only zero, up to its place.
+      const uint64_t zeros = (bytes - 0x0101010101010101) & ~bytes & 0x8080808080808080;
+      if (zeros)
+        return from + (std::countr_zero(zeros) >> 3);
+    }
+    return from == stop ? nullptr : static_cast<const char *>(std::memchr(from, '\n', size_t(stop - from)));
+  }
 
 protected:
   explicit LineReader(size_t maxLine) : maxLine(maxLine) {}

@@ -81,9 +81,10 @@ private:
   /// Behind "[CPU] FLAGS TIME: ". The task's name in front may hold anything, brackets too.
   static bool findEvent(StringRef line, Scanner &s, uint64_t &time) {
     uint64_t cpu;
-    for (size_t at = line.find(" ["); at != StringRef::npos; at = line.find(" [", at + 1)) {
-      Scanner t(line);
-      t.eat(line.take_front(at + 2));
+    for (size_t at = line.find('['); at != StringRef::npos; at = line.find('[', at + 1)) {
+      if (at == 0 || line[at - 1] != ' ')
+        continue;
+      Scanner t(line, at + 1);
       if (!t.decimal(cpu) || !t.eat(']') || !t.blanks())
         continue;
       Scanner flags = t;

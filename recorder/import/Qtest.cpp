@@ -14,6 +14,7 @@
 #include "hal/qemu/QemuArguments.h"
 #include "hal/qemu/QtestControl.h"
 #include "recorder/import/Importers.h"
+#include "recorder/import/QtestVerb.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Base64.h"
@@ -40,7 +41,7 @@ public:
       machine += "\n" + text.take_front(16384).str();
       return LineVerdict::ignored("QEMU's command line");
     }
-    if (trimmed(text).empty())
+    if (text.empty() || (isBlank(text.front()) && isBlank(text)))
       return LineVerdict::ignored("blank line");
     Scanner s(text);
     uint64_t time;
@@ -57,7 +58,9 @@ public:
     }
     if (reply || (!command && isReply(text)))
       return answer(text, s.column(), out);
-    if (!command && !isCommand(firstWord(text))) {
+    Scanner rest(text);
+    const QtestVerb verb = qtestVerb(rest);
+    if (!command && verb.kind == QtestVerb::None) {
       if (text.contains("qemu-system-") && !text.contains("qemu-system-: ") && !isMessage(text)) {
         if (machine.empty()) {
           machine = text.take_front(16384).str();
@@ -69,7 +72,7 @@ public:
     }
     if (!started)
       start(out, "untimed");
-    return execute(text, s.column(), out);
+    return execute(verb, rest, text, s.column(), out);
   }
 
   void end(ImportOutput &out) override {
@@ -124,29 +127,9 @@ private:
     controlSpace = out.space("qtest").value_or(0);
   }
 
-  static StringRef firstWord(StringRef text) { return text.take_front(text.find(' ')); }
   static bool isReply(StringRef text) {
-    if (text.empty() || !StringRef("OFEI").contains(text.front()))
-      return false;
-    for (StringRef word : {"OK", "FAIL", "ERR", "IRQ"})
-      if (text == word || (text.starts_with(word) && text[word.size()] == ' '))
-        return true;
-    return false;
-  }
-  static bool isCommand(StringRef word) {
-    auto isOne = [&](std::initializer_list<StringRef> words) { return is_contained(words, word); };
-    switch (word.empty() ? '\0' : word.front()) {
-    case 'o': return isOne({"outb", "outw", "outl"});
-    case 'i': return isOne({"inb", "inw", "inl", "irq_intercept_in", "irq_intercept_out"});
-    case 'w': return isOne({"writeb", "writew", "writel", "writeq", "write"});
-    case 'r': return isOne({"readb", "readw", "readl", "readq", "read"});
-    case 'b': return isOne({"b64write", "b64read"});
-    case 'm': return isOne({"memset"});
-    case 'c': return isOne({"clock_step", "clock_set"});
-    case 's': return isOne({"set_irq_in"});
-    case 'e': return isOne({"endianness"});
-    default: return false;
-    }
+    Scanner s(text);
+    return (s.eat("OK") || s.eat("FAIL") || s.eat("ERR") || s.eat("IRQ")) && (s.atEnd() || s.peek() == ' ');
   }
   static bool hasTwoBlanks(StringRef text) {
     for (size_t at = text.find(' '); at != StringRef::npos; at = text.find(' ', at + 1))
@@ -200,11 +183,9 @@ private:
   //===- Commands
   //------------------------------------------------------------------------------------------===//
 
-  LineVerdict execute(StringRef text, unsigned column, ImportOutput &out) {
+  LineVerdict execute(QtestVerb verb, Scanner &s, StringRef text, unsigned column, ImportOutput &out) {
     Operation &next = operations[!current];
     next.clear();
-    Scanner s(text);
-    StringRef verb = s.word();
     const char *why =
         hasTwoBlanks(text) ? "two blanks in a row: QEMU would abort" : parse(verb, s, text, next, out);
     if (why)
@@ -219,44 +200,38 @@ private:
     return LineVerdict::imported();
   }
 
-  static unsigned widthOf(char suffix) {
-    return suffix == 'b' ? 1 : suffix == 'w' ? 2 : suffix == 'l' ? 4 : 8;
-  }
-
   /// Null, or why not.
-  const char *parse(StringRef verb, Scanner &s, StringRef text, Operation &op, ImportOutput &out) {
+  const char *parse(QtestVerb verb, Scanner &s, StringRef text, Operation &op, ImportOutput &out) {
     uint64_t address, value = 0;
-    bool ports = verb.starts_with("in") || verb.starts_with("out");
-    if (verb.starts_with("clock_"))
-      return clock(verb, s, op, out);
-    if (verb == "endianness") {
-      op.marker = verb.str();
-      return nullptr;
-    }
-    if (verb.contains("irq")) {
+    switch (verb.kind) {
+    case QtestVerb::None: return "no command of qtest";
+    case QtestVerb::Step:
+    case QtestVerb::SetClock: return clock(verb, s, op, out);
+    case QtestVerb::Endianness: op.marker = "endianness"; return nullptr;
+    case QtestVerb::Named:
       if (const char *why = whyNoTextCommand(text))
         return why;
       op.text = text.str();
       control(op, QtestControl::Command, text.size());
       return nullptr;
+    default: break;
     }
     if (!s.eat(' ') || !s.cNumber(address))
       return "the address is missing or no number: QEMU would abort";
     op.packet.address = address;
-    if (ports || verb.size() == 6 || (verb.size() == 5 && verb != "write")) {
-      op.reads = verb.starts_with("in") || verb.starts_with("read");
-      op.packet.kind = op.reads ? PacketKind::RegisterRead : PacketKind::RegisterWrite;
-    }
-    if (op.packet.kind == PacketKind::Tick || verb == "memset")
+    op.reads = verb.reads;
+    if (verb.kind != QtestVerb::Port && verb.kind != QtestVerb::Address)
       return block(verb, s, op);
+    op.packet.kind = op.reads ? PacketKind::RegisterRead : PacketKind::RegisterWrite;
+    const bool ports = verb.kind == QtestVerb::Port;
     if (ports && address > 0xffff)
       return "the port is above 0xffff: QEMU would abort";
-    op.packet.width = uint8_t(widthOf(verb.back()));
+    op.packet.width = verb.width;
     op.packet.space = ports ? ioSpace : physicalSpace;
     if (!op.reads) {
       if (!s.eat(' ') || !s.cNumber(value))
         return "the value is missing or no number: QEMU would abort";
-      uint64_t fits = op.packet.width == 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * op.packet.width)) - 1;
+      uint64_t fits = verb.width == 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * verb.width)) - 1;
       if (value > fits)
         out.warn("value-cut", "the value is wider than the access: QEMU takes its low bits");
       op.packet.value = value & fits;
@@ -273,9 +248,9 @@ private:
     op.packet.value = value;
   }
 
-  const char *clock(StringRef verb, Scanner &s, Operation &op, ImportOutput &out) {
+  const char *clock(QtestVerb verb, Scanner &s, Operation &op, ImportOutput &out) {
     uint64_t ns;
-    bool sets = verb == "clock_set";
+    bool sets = verb.kind == QtestVerb::SetClock;
     if (!sets && s.atEnd()) {
       control(op, QtestControl::StepToTimer, 0);
       return nullptr;
@@ -287,14 +262,13 @@ private:
     return nullptr;
   }
 
-  const char *block(StringRef verb, Scanner &s, Operation &op) {
+  const char *block(QtestVerb verb, Scanner &s, Operation &op) {
     uint64_t length, value;
     if (!s.eat(' ') || !s.cNumber(length))
       return "the length is missing or no number: QEMU would abort";
     if (length == 0 || length > maxBlockBytes)
       return "the length is 0 (QEMU would abort) or above 64 MiB";
     op.extra.length = length;
-    op.reads = verb == "read" || verb == "b64read";
     op.packet.kind = op.reads ? PacketKind::MemoryRead : PacketKind::MemoryWrite;
     if (op.reads)
       return nullptr;
@@ -303,7 +277,7 @@ private:
     contentBudget -= length;
     if (!s.eat(' '))
       return "the data is missing: QEMU would abort";
-    if (verb == "memset") {
+    if (verb.kind == QtestVerb::Memset) {
       if (!s.cNumber(value))
         return "the value is no number: QEMU would abort";
       op.content.assign(1, uint8_t(value));
@@ -311,7 +285,7 @@ private:
       return nullptr;
     }
     StringRef data = s.word();
-    if (verb == "b64write") {
+    if (verb.kind == QtestVerb::Base64) {
       std::vector<char> bytes;
       if (Error error = decodeBase64(data, bytes)) {
         consumeError(std::move(error)); // Said below, with the place.

@@ -14,6 +14,8 @@ class Scanner {
 public:
   explicit Scanner(llvm::StringRef text)
       : begin(text.data()), at(text.data()), end(text.data() + text.size()) {}
+  /// From its character number `from`, counted from 0, on.
+  Scanner(llvm::StringRef text, size_t from) : Scanner(text) { at += from; }
 
   bool atEnd() const { return at == end; }
   llvm::StringRef rest() const { return {at, size_t(end - at)}; }
@@ -25,6 +27,14 @@ public:
     if (at == end || *at != c)
       return false;
     ++at;
+    return true;
+  }
+  /// A text of a size that is known here is compared without a call.
+  template <size_t size>
+  bool eat(const char (&text)[size]) {
+    if (size_t(end - at) < size - 1 || std::memcmp(at, text, size - 1) != 0)
+      return false;
+    at += size - 1;
     return true;
   }
   bool eat(llvm::StringRef text) {

@@ -94,9 +94,6 @@ public:
   LineVerdict line(const CaptureLine &line, ImportOutput &out) override {
     if (broken)
       return LineVerdict::ignored("behind the failure");
-    if (LLVM_LIKELY(!inHeader && section == Section::None && !line.text.empty()))
-      if (std::optional<LineVerdict> verdict = quick(line.text, out))
-        return *verdict;
     Scanner s(line.text);
     bool declares = inHeader, used = false, any = false;
     for (s.blanks(); !s.atEnd(); s.blanks()) {
@@ -115,7 +112,25 @@ public:
     }
     if (used)
       return LineVerdict::imported();
-    return LineVerdict::ignored(!any ? "blank line" : declares ? "declarations" : "other signals and times");
+    return LineVerdict::ignored(!any ? "blank line" : declares ? "declarations" : notWatched);
+  }
+
+  bool takesMany() const override { return true; }
+  LinesTaken take(LineReader &lines, ImportOutput &out) override {
+    LinesTaken taken;
+    taken.rule = notWatched;
+    if (broken || inHeader || section != Section::None)
+      return taken;
+    CaptureLine line;
+    while (taken.imported + taken.ignored < LinesTaken::most && lines.quick(line)) {
+      const Fate fate = line.carriage || line.text.empty() ? Fate::Unsure : quick(line, out);
+      if (fate == Fate::Unsure) {
+        lines.putBack(line);
+        break;
+      }
+      ++(fate == Fate::Used ? taken.imported : taken.ignored);
+    }
+    return taken;
   }
 
   void end(ImportOutput &out) override {
@@ -129,6 +144,9 @@ public:
   }
 
 private:
+  /// Of a line in its usual form.
+  enum class Fate : uint8_t { Used, NotWatched, Unsure };
+  static constexpr const char *notWatched = "other signals and times";
   enum class Section { None, Skip, Timescale, Scope, Var, EndDefinitions };
 
   //===- Declarations
@@ -202,6 +220,7 @@ private:
       for (auto [unit, femtoseconds] : units)
         if (s.rest() == unit) {
           scale = number * femtoseconds;
+          quickTicks = ~uint64_t(0) / scale;
           return nullptr;
         }
     return "$timescale 1|10|100 s|ms|us|ns|ps|fs $end is wanted";
@@ -355,15 +374,25 @@ private:
   //===- Values
   //--------------------------------------------------------------------------------------------===//
 
-  /// Lines of a single change or time, in their usual form; nothing if it takes a closer look.
-  std::optional<LineVerdict> quick(StringRef text, ImportOutput &out) {
+  /// Of a time of few digits and nothing else.
+  std::optional<uint64_t> wholeTicks(const char *at, const char *end) const {
+    uint64_t ticks = 0;
+    const char *first = at;
+    for (; at != end && unsigned(*at - '0') < 10 && at - first < 18; ++at)
+      ticks = ticks * 10 + unsigned(*at - '0');
+    return at != end || at == first || ticks > quickTicks ? std::nullopt : std::optional(ticks);
+  }
+
+  /// A single change or time. Unsure, and nothing done, if it takes a closer look.
+  Fate quick(const CaptureLine &line, ImportOutput &out) {
+    const StringRef text = line.text;
     const char *at = text.begin() + 1, *end = text.end();
     int index = -1;
     switch (text.front()) {
     case '0':
     case '1':
       if (end - at > 2 || end == at || at[0] == ' ' || at[0] == '\t' || end[-1] == ' ' || end[-1] == '\t')
-        return std::nullopt;
+        return Fate::Unsure;
       index = shortIds[shortId({at, size_t(end - at)})];
       if (index >= 0)
         values[size_t(index)].set(text.front() == '1', true);
@@ -375,25 +404,30 @@ private:
         number = number << 1 | digit;
       if (at == first || at - first > 64 || end - at < 2 || end - at > 3 || *at != ' ' || at[1] == ' ' ||
           at[1] == '\t' || end[-1] == ' ' || end[-1] == '\t')
-        return std::nullopt;
+        return Fate::Unsure;
       index = shortIds[shortId({at + 1, size_t(end - at) - 1})];
       if (index >= 0)
         values[size_t(index)].set(number, true);
       break;
     }
     case '#':
-      for (const char *digit = at; digit != end; ++digit)
-        if (unsigned(*digit - '0') > 9)
-          return std::nullopt;
-      if (time({at, size_t(end - at)}, out)) // An error is told once more, with its place.
-        return std::nullopt;
-      break;
-    default: return std::nullopt;
+      if (std::optional<uint64_t> ticks = wholeTicks(at, end)) {
+        const uint64_t femtoseconds = *ticks * scale;
+        if (femtoseconds > now) {
+          out.atLine(line.number);
+          step(out);
+          now = femtoseconds;
+          timed = true;
+          break;
+        }
+      }
+      return Fate::Unsure;
+    default: return Fate::Unsure;
     }
     if (index < 0)
-      return LineVerdict::ignored("other signals and times");
+      return Fate::NotWatched;
     changed.push_back(unsigned(index));
-    return LineVerdict::imported();
+    return Fate::Used;
   }
 
   const char *change(StringRef word, Scanner &s, ImportOutput &out, bool &used) {
@@ -525,6 +559,7 @@ private:
   int clockIndex = -1;
   std::vector<AxiPort> ports;
   uint64_t scale = 0, now = 0;
+  uint64_t quickTicks = 0; ///< No more than these are 64 bits of femtoseconds.
 };
 
 unsigned recogniseVcd(StringRef head) {
