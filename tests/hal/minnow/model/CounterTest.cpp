@@ -23,10 +23,6 @@ enum : uint32_t {
 };
 constexpr uint32_t freeze = 1, snapshot = 2, clear = 4;
 
-Words slow() {
-  return gemm(0, 0, 4096, 256, 256, 192, 0, 0, 0);
-}
-
 } // namespace
 
 TEST_CASE("a snapshot shows all counters of one instant, and stays") {

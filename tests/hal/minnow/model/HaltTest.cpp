@@ -7,10 +7,6 @@ using namespace tapeback::test;
 namespace {
 
 constexpr Words bad{0xff};
-/// Takes about 2 ms.
-Words slow() {
-  return gemm(0, 0, 4096, 256, 256, 192, 0, 0, 0);
-}
 
 } // namespace
 

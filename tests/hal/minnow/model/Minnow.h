@@ -58,6 +58,10 @@ inline Words gemm(uint32_t a, uint32_t b, uint32_t c, uint32_t m, uint32_t n, ui
                   uint32_t ldb, uint32_t ldc, bool accumulate = false) {
   return {0x10u | uint32_t(accumulate) << 8, 0, a, b, c, m, n, k, lda, ldb, ldc};
 }
+/// Takes about 2 ms.
+inline Words slow() {
+  return gemm(0, 0, 4096, 256, 256, 192, 0, 0, 0);
+}
 inline Words vector(uint32_t opcode, uint32_t a, uint32_t b, uint32_t d, uint32_t rows, uint32_t cols,
                     uint32_t lda, uint32_t ldb, uint32_t ldd, bool flag = false) {
   return {opcode | uint32_t(flag) << 8, 0, a, b, d, rows, cols, lda, ldb, ldd};

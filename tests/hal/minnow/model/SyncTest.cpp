@@ -12,10 +12,6 @@ uint64_t word(Minnow &minnow, uint64_t address) {
   return value;
 }
 
-Words slow() {
-  return gemm(0, 0, 4096, 256, 256, 192, 0, 0, 0);
-}
-
 } // namespace
 
 TEST_CASE("a fence writes its 64 bits, after everything before it") {
