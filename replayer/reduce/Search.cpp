@@ -185,7 +185,7 @@ llvm::Error Search::begin() {
   } else {
     best.kept.assign(image.packets.size(), true);
     for (size_t i = 0; i < image.packets.size(); ++i)
-      best.kept[i] = !image.isEvidenceOnly(i);
+      best.kept[i] = !image.isEvidenceOnly(i) && (options.plain || !image.restated[i]);
   }
   // What was asked for is the rate of the whole tape, not of what was left of it when the search was ended.
   const bool knowsRate = options.intermittent.on && options.resume && options.resume->rate;
@@ -212,8 +212,9 @@ llvm::Error Search::begin() {
       endpoints.good && std::none_of(image.packets.begin(), image.packets.end(), [](const Packet &packet) {
         return packet.completion == Completion::TimedOut;
       });
-  // A part of the tape that waits longer than much of it took waits for what is not there any more.
-  uint64_t patience = std::max<uint64_t>(taken.elapsed() / rate.runs / 8, 50'000'000);
+  // A part of the tape that waits longer than all of it took waits for what is not there any more. Not less
+  // than a second: on a busy machine simulated devices are slow.
+  uint64_t patience = std::max<uint64_t>(taken.elapsed() / rate.runs, 1'000'000'000);
   trial.player.waits.maxHostTime = std::min(trial.player.waits.maxHostTime, patience);
   llvm::Expected<Candidate> candidate = makeCandidate(image, best);
   return candidate ? accept(best, *candidate) : candidate.takeError();

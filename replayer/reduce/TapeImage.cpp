@@ -35,6 +35,7 @@ llvm::Expected<TapeImage> TapeImage::load(TapeSource &source) {
   image.findFills();
   if (llvm::Error error = image.findNeeds())
     return error;
+  image.findRestated();
   image.findCompletions();
   image.findWork();
   return image;
@@ -257,6 +258,22 @@ llvm::Error TapeImage::findNeeds() {
     }
   }
   return llvm::Error::success();
+}
+
+void TapeImage::findRestated() {
+  restated.assign(packets.size(), false);
+  std::map<std::pair<uint16_t, uint64_t>, uint32_t> stored; // By device and address: the last store there.
+  for (uint32_t i = 0; i < packets.size(); ++i) {
+    const std::pair<uint16_t, uint64_t> place{packets[i].device, packets[i].address};
+    if (packets[i].kind == PacketKind::MemoryWrite && fills[i] == none && extras[i].count <= 1)
+      stored[place] = i;
+    if (packets[i].kind != PacketKind::Submit || !extras[i].payload)
+      continue;
+    if (auto store = stored.find(place); store != stored.end()) {
+      restated[store->second] = extras[store->second].payload == extras[i].payload;
+      stored.erase(store);
+    }
+  }
 }
 
 /// Completions come and go with their commands, and what looks at one of their places with them.

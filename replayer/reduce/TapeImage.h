@@ -46,6 +46,8 @@ struct TapeImage {
   /// By packet: the CommandDone at whose place in its ring this one looks; none: it does not.
   std::vector<uint32_t> about;
   bool hasCompletions = false; ///< There are CommandDones.
+  /// By packet: a store of an entry that a Submit behind it tells of once more, and stores in its own place.
+  std::vector<bool> restated;
 
   /// What an entry makes when it is done with success: a queue (by index) or a ring of completions.
   struct Creation {
@@ -65,6 +67,7 @@ private:
   llvm::Error findNeeds();
   void findWork();
   void findCompletions();
+  void findRestated();
 };
 
 } // namespace tapeback

@@ -2,10 +2,12 @@
 // not be taken for the same failure.
 #include "replayer/reduce/Reduce.h"
 #include "format/Failure.h"
+#include "replayer/reduce/Groups.h"
 #include "replayer/reduce/KeptTargets.h"
 #include "replayer/reduce/Plain.h"
 #include "replayer/reduce/Sequential.h"
 #include "tests/replayer/BisectHarness.h"
+#include "tests/replayer/QueueProgram.h"
 #include "tests/support/RunProgram.h"
 
 using namespace tapeback;
@@ -429,4 +431,243 @@ TEST_CASE("reduce: trigger marks go with their packets") {
   PacketBatch batch;
   llvm::cantFail(small->readPackets(marks[0].packet, 1, batch));
   CHECK(batch.packets[0].value == 0xabc);
+}
+
+namespace {
+
+/// A failure of the square of 7 whose rate depends on a packet far before it, and on how often it was tried.
+struct Boosted {
+  double rate = 0.4;     ///< Once 0x222 was written to scratch …
+  double without = 0.02; ///< … and if it was not; then there is another failure in every run.
+  unsigned until = ~0u;  ///< So many targets; of later ones …
+  double drift = 1;      ///< … the rates are so many times as high.
+  bool inTurn = false;   ///< What decides is not drawn, but 0.1, 0.3, 0.5, 0.7, 0.9, and so on.
+};
+
+class BoostedToy : public ScriptedTarget {
+public:
+  BoostedToy(Boosted boosted, double draw) : ScriptedTarget(ToyOptions()), boosted(boosted), draw(draw) {}
+  llvm::Expected<uint64_t> read(TargetSpaceId space, uint64_t address, unsigned width) override {
+    llvm::Expected<uint64_t> value = ScriptedTarget::read(space, address, width);
+    if (!value)
+      return value;
+    if (address == toy::wide && !isHigh)
+      return *value ^ 1;
+    bool fails = draw < (isHigh ? boosted.rate : boosted.without);
+    return address == toy::square && operand == 7 && fails ? *value ^ 0x10 : *value;
+  }
+  llvm::Error write(TargetSpaceId space, uint64_t address, unsigned width, uint64_t value) override {
+    isHigh |= address == toy::scratch && value == 0x222;
+    if (address == toy::square)
+      operand = value;
+    return ScriptedTarget::write(space, address, width, value);
+  }
+
+private:
+  Boosted boosted;
+  double draw;
+  bool isHigh = false;
+  uint64_t operand = 0;
+};
+
+EndpointFactory boostedToys(Boosted boosted) {
+  auto chance = std::make_shared<std::mt19937_64>(11);
+  auto opened = std::make_shared<unsigned>(0);
+  return [=]() -> llvm::Expected<TargetSet> {
+    double draw = double((*chance)() >> 11) / double(uint64_t(1) << 53);
+    if (boosted.inTurn)
+      draw = 0.1 + 0.2 * (*opened % 5);
+    Boosted present = boosted;
+    if ((*opened)++ >= boosted.until) {
+      present.rate *= boosted.drift;
+      present.without *= boosted.drift;
+    }
+    return toyTargets(std::make_unique<BoostedToy>(present, draw));
+  };
+}
+
+std::unique_ptr<MemoryTape> boostedTape() {
+  ToyProgram program;
+  program.open();
+  program.write(toy::scratch, 0x222);
+  for (unsigned i = 0; i < 4; ++i) {
+    program.square(i);
+    program.read(toy::wide, 8);
+  }
+  program.square(7);
+  return program.finish();
+}
+
+} // namespace
+
+TEST_CASE("reduce: a part that fails far more rarely is none, nor one that fails in another way") {
+  std::unique_ptr<MemoryTape> tape = boostedTape();
+  ReduceOptions options;
+  options.intermittent.on = true;
+  Reduced reduced = reduceToy(*tape, {toys({}), boostedToys({})}, options);
+  REQUIRE_MESSAGE(reduced.report, reduced.failure->message);
+  CHECK(reduced.report->failure.object == "SQUARE");
+  CHECK(hasWrite(reduced.packets(), toy::scratch, 0x222));
+  CHECK(reduced.report->after <= 5);
+  CHECK(reduced.report->minimal);
+  CHECK(reduced.report->drift.empty());
+  CHECK(!reduced.report->rateLost);
+
+  // Three of five, where it is five with that packet and two without.
+  Boosted inTurn;
+  inTurn.rate = 1;
+  inTurn.without = 0.35;
+  inTurn.inTurn = true;
+  ReduceOptions ofFive;
+  ofFive.tries = 5;
+  ofFive.needed = 3;
+  Reduced three = reduceToy(*tape, {toys({}), boostedToys(inTurn)}, ofFive);
+  REQUIRE_MESSAGE(three.report, three.failure->message);
+  CHECK(hasWrite(three.packets(), toy::scratch, 0x222));
+  CHECK(!three.report->certain);
+  // Two are enough: the packet goes.
+  ofFive.needed = 2;
+  Reduced two = reduceToy(*tape, {toys({}), boostedToys(inTurn)}, ofFive);
+  REQUIRE_MESSAGE(two.report, two.failure->message);
+  CHECK(!hasWrite(two.packets(), toy::scratch, 0x222));
+}
+
+TEST_CASE(
+    "reduce: a rate that drifts meanwhile is seen, and what is left then fails too rarely is no answer") {
+  std::unique_ptr<MemoryTape> tape = boostedTape();
+  ReduceOptions options;
+  options.intermittent.on = true;
+  Boosted falls;
+  falls.until = 60;
+  falls.drift = 0.02;
+  Reduced fell = reduceToy(*tape, {toys({}), boostedToys(falls)}, options);
+  REQUIRE_MESSAGE(fell.report, fell.failure->message);
+  CHECK(fell.report->drift == "fell");
+  CHECK(hasWrite(fell.packets(), toy::scratch, 0x222));
+
+  // With the rates so high, a part that has lost the packet fails as often as the whole did at first.
+  Boosted rises;
+  rises.rate = 0.1;
+  rises.without = 0.015;
+  rises.until = 130;
+  rises.drift = 8;
+  Reduced rose = reduceToy(*tape, {toys({}), boostedToys(rises)}, options);
+  REQUIRE_MESSAGE(rose.report, rose.failure->message);
+  CHECK(rose.report->drift == "rose");
+  CHECK(rose.report->rateLost == !hasWrite(rose.packets(), toy::scratch, 0x222));
+  CHECK(rose.report->rateLost);
+  CHECK(!rose.report->minimal);
+}
+
+TEST_CASE("reduce: a search that goes on asks for the rate of the whole tape, not of what was left") {
+  std::unique_ptr<MemoryTape> tape = boostedTape();
+  ReduceOptions options;
+  options.intermittent.on = true;
+  options.maxRuns = 60;
+  std::optional<ReduceState> state;
+  options.keep = [&](const ReduceState &best) {
+    state = best;
+    return llvm::Error::success();
+  };
+  Reduced stopped = reduceToy(*tape, {toys({}), boostedToys({})}, options);
+  REQUIRE_MESSAGE(stopped.report, stopped.failure->message);
+  REQUIRE(!stopped.report->stopped.empty());
+  REQUIRE(state);
+  REQUIRE(state->rate);
+  CHECK(*state->rate == *stopped.report->rateBefore);
+  const uint64_t packets = stopped.source->reader().summary().packets;
+  ReduceState read = llvm::cantFail(readState(writeState(*state), "state", packets));
+  CHECK(read.rate == state->rate);
+  ReduceOptions again;
+  again.intermittent.on = true;
+  again.resume = read;
+  Reduced finished = reduceToy(*tape, {toys({}), boostedToys({})}, again);
+  REQUIRE_MESSAGE(finished.report, finished.failure->message);
+  CHECK(*finished.report->rateBefore == *state->rate);
+  CHECK(hasWrite(finished.packets(), toy::scratch, 0x222));
+}
+
+TEST_CASE("groups: what cannot be changed is found in few tries, and all else is changed") {
+  constexpr size_t count = 1000;
+  for (std::vector<size_t> stays : {std::vector<size_t>{}, {0}, {999}, {3, 500, 501}, {1, 2, 3, 4, 5}}) {
+    std::vector<bool> changed(count, false);
+    unsigned tries = 0;
+    auto change = [&](Group group) -> llvm::Expected<bool> {
+      ++tries;
+      for (size_t stay : stays)
+        if (stay >= group.first && stay < group.last)
+          return false;
+      for (size_t i = group.first; i < group.last; ++i)
+        CHECK(!changed[i]);
+      std::fill(changed.begin() + long(group.first), changed.begin() + long(group.last), true);
+      return true;
+    };
+    CHECK(llvm::cantFail(changeInGroups({{0, count, false}}, change, [] { return false; })) == stays);
+    CHECK(size_t(std::count(changed.begin(), changed.end(), true)) == count - stays.size());
+    CHECK(tries <= 1 + 20 * stays.size());
+    // Ended at once, nothing is changed, and nothing lost.
+    CHECK(llvm::cantFail(changeInGroups({{0, count, false}}, change, [] { return true; })).size() == count);
+  }
+}
+
+TEST_CASE("candidates: a host that is ahead of the device where it was not is no part of a tape") {
+  // Five times three commands in a ring of eight, each waited for.
+  QueueProgram program(8);
+  constexpr uint64_t fence = QueueProgram::data + 0x8000;
+  std::vector<uint64_t> waits, completions;
+  for (uint64_t i = 1; i <= 5; ++i) {
+    program.submit(0, minnow_dma(MINNOW_DMA_LOAD, QueueProgram::data, 0, 64, 1, 64, 64));
+    QueueProgram::Submitted store =
+        program.submit(0, minnow_dma(MINNOW_DMA_STORE, QueueProgram::data + 0x1000, 0, 64, 1, 64, 64));
+    program.submit(0, minnow_fence(fence, i, 0));
+    program.doorbell(0);
+    program.settle();
+    waits.push_back(program.wait(fence, i));
+    completions.push_back(program.completion(*store.descriptor));
+  }
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(tape->copy()));
+  TapeImage image = llvm::cantFail(TapeImage::load(*source));
+  auto with = [&](const std::set<uint64_t> &gone) {
+    Selection selection;
+    selection.kept.assign(image.packets.size(), true);
+    for (uint64_t packet : gone)
+      selection.kept[size_t(packet)] = false;
+    return llvm::cantFail(makeCandidate(image, selection));
+  };
+  auto has = [](const Candidate &candidate, uint64_t packet) {
+    return llvm::is_contained(candidate.original, uint32_t(packet));
+  };
+  CHECK(!with({}).overfull);
+  // Without one wait six are outstanding, and what the store brought may not be there yet.
+  Candidate one = with({waits[1]});
+  CHECK(!one.overfull);
+  CHECK(!has(one, completions[1]));
+  CHECK(has(one, completions[0]));
+  CHECK(has(one, completions[2]));
+  // Without two nine are: the first may not have been fetched when the ninth takes its place.
+  CHECK(with({waits[1], waits[2]}).overfull);
+  // As they are, whatever that means.
+  Selection plain;
+  plain.kept.assign(image.packets.size(), true);
+  plain.kept[size_t(waits[1])] = plain.kept[size_t(waits[2])] = false;
+  plain.asTheyAre = true;
+  Candidate plainly = llvm::cantFail(makeCandidate(image, plain));
+  CHECK(!plainly.overfull);
+  CHECK(has(plainly, completions[1]));
+}
+
+TEST_CASE("candidates: a store of an entry that is told of once more is not tried") {
+  QueueProgram program;
+  minnow_command nop = minnow_fence(QueueProgram::data, 1, 0);
+  llvm::ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t *>(&nop), sizeof nop);
+  uint64_t same = program.store(QueueProgram::base, bytes);
+  uint64_t other = program.store(QueueProgram::base + 64, bytes.drop_front(8));
+  program.submit(0, nop);
+  program.submit(0, nop);
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(tape->copy()));
+  TapeImage image = llvm::cantFail(TapeImage::load(*source));
+  CHECK(image.restated[size_t(same)]);
+  CHECK(!image.restated[size_t(other)]);
 }
