@@ -1,8 +1,8 @@
 #include "tests/replayer/MemoryTape.h"
 #include "format/Failure.h"
 #include "format/TapeWriter.h"
+#include "tests/replayer/OrThrow.h"
 #include "llvm/Support/xxhash.h"
-#include <stdexcept>
 
 namespace tapeback::test {
 
@@ -91,35 +91,24 @@ llvm::Expected<Keyframe> MemoryTape::keyframe(uint64_t n) {
   return keyframes[n];
 }
 
-static void must(llvm::Error error) {
-  if (error)
-    throw std::runtime_error(llvm::toString(std::move(error)));
-}
-template <typename T>
-static T must(llvm::Expected<T> value) {
-  if (!value)
-    throw std::runtime_error(llvm::toString(value.takeError()));
-  return std::move(*value);
-}
-
 void writeTape(const MemoryTape &tape, const std::string &path) {
-  std::unique_ptr<TapeWriter> writer = must(TapeWriter::create(path, tape.theManifest));
+  std::unique_ptr<TapeWriter> writer = orThrow(TapeWriter::create(path, tape.theManifest));
   for (const DeviceRecord &device : tape.theDevices)
-    must(writer->addDevice(device));
+    orThrow(writer->addDevice(device));
   for (size_t i = 1; i < tape.theSpaces.size(); ++i)
-    must(writer->addSpace(tape.theSpaces[i]));
+    orThrow(writer->addSpace(tape.theSpaces[i]));
   for (const auto &[id, content] : tape.blobs)
-    must(writer->blob(content));
+    orThrow(writer->blob(content));
   size_t window = 0, keyframe = 0;
   for (size_t i = 0; i < tape.packets.size(); ++i) {
     while (keyframe < tape.keyframes.size() && tape.keyframes[keyframe].packet == i)
-      must(writer->keyframe(tape.keyframes[keyframe++]));
-    must(writer->append(tape.packets[i], tape.extras[i]));
+      orThrow(writer->keyframe(tape.keyframes[keyframe++]));
+    orThrow(writer->append(tape.packets[i], tape.extras[i]));
     if (window < tape.windows.size() &&
         i + 1 == tape.windows[window].firstPacket + tape.windows[window].packetCount)
-      must(writer->endWindow(tape.windows[window++].quiescent));
+      orThrow(writer->endWindow(tape.windows[window++].quiescent));
   }
-  must(writer->finish(tape.theOutcome));
+  orThrow(writer->finish(tape.theOutcome));
 }
 
 } // namespace tapeback::test

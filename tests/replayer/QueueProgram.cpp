@@ -1,23 +1,12 @@
 #include "tests/replayer/QueueProgram.h"
 #include "replayer/Rows.h"
-#include <stdexcept>
+#include "tests/replayer/OrThrow.h"
 
 namespace tapeback::test {
 
-static void succeed(llvm::Error error) {
-  if (error)
-    throw std::runtime_error(llvm::toString(std::move(error)));
-}
-template <typename T>
-static T succeed(llvm::Expected<T> value) {
-  if (!value)
-    throw std::runtime_error(llvm::toString(value.takeError()));
-  return std::move(*value);
-}
-
 static void gather(Target &target, const Rows &rows, llvm::MutableArrayRef<uint8_t> out) {
   for (uint64_t row = 0; row < rows.count; ++row)
-    succeed(target.readMemory(rows.rowAddress(row), out.slice(row * rows.rowBytes, rows.rowBytes)));
+    orThrow(target.readMemory(rows.rowAddress(row), out.slice(row * rows.rowBytes, rows.rowBytes)));
 }
 
 TargetCapabilities FilterTarget::capabilities() const {
@@ -53,7 +42,7 @@ llvm::Error FilterTarget::writeMemory(uint64_t iova, llvm::ArrayRef<uint8_t> in)
 }
 
 std::unique_ptr<FilterTarget> openMinnow(const std::string &uri) {
-  return std::make_unique<FilterTarget>(succeed(openTarget(uri)));
+  return std::make_unique<FilterTarget>(orThrow(openTarget(uri)));
 }
 
 static constexpr uint64_t queueRegister(unsigned q, uint64_t offset) {
@@ -62,8 +51,8 @@ static constexpr uint64_t queueRegister(unsigned q, uint64_t offset) {
 
 QueueProgram::QueueProgram(uint32_t entries, const std::string &uri)
     : theTape(std::make_unique<MemoryTape>()), device(openMinnow(uri)), entries(entries) {
-  DescriptionText text = succeed(loadDescriptionText("minnow"));
-  parsed = succeed(parseDescription(text.text, text.name));
+  DescriptionText text = orThrow(loadDescriptionText("minnow"));
+  parsed = orThrow(parseDescription(text.text, text.name));
   DeviceRecord record;
   record.alias = "minnow";
   record.targetUri = uri;
@@ -75,12 +64,12 @@ QueueProgram::QueueProgram(uint32_t entries, const std::string &uri)
   Packet reset;
   reset.kind = PacketKind::Reset;
   reset.origin = Origin::Recorder;
-  succeed(device->reset(ResetKind::Default));
+  orThrow(device->reset(ResetKind::Default));
   append(reset);
   MapRequest request;
   request.size = size;
   request.iova = base;
-  succeed(device->map(request));
+  orThrow(device->map(request));
   Packet map;
   map.kind = PacketKind::MemoryMap;
   map.address = base;
@@ -118,7 +107,7 @@ uint64_t QueueProgram::raw(Packet packet, PacketExtra extra) {
 }
 
 uint64_t QueueProgram::write(uint64_t offset, uint32_t value) {
-  succeed(device->write(0, offset, 4, value));
+  orThrow(device->write(0, offset, 4, value));
   Packet packet;
   packet.kind = PacketKind::RegisterWrite;
   packet.space = 1;
@@ -134,12 +123,12 @@ uint64_t QueueProgram::read(uint64_t offset) {
   packet.space = 1;
   packet.width = 4;
   packet.address = offset;
-  packet.value = succeed(device->read(0, offset, 4));
+  packet.value = orThrow(device->read(0, offset, 4));
   return append(packet);
 }
 
 uint64_t QueueProgram::store(uint64_t iova, llvm::ArrayRef<uint8_t> content) {
-  succeed(device->writeMemory(iova, content));
+  orThrow(device->writeMemory(iova, content));
   Packet packet;
   packet.kind = PacketKind::MemoryWrite;
   packet.address = iova;
@@ -169,14 +158,14 @@ uint64_t QueueProgram::wait(uint64_t iova, uint64_t value, bool timesOut) {
   packet.completion = Completion::TimedOut;
   for (unsigned i = 0; i < 1000 && packet.completion != Completion::Done; ++i) {
     uint8_t bytes[8];
-    succeed(device->readMemory(iova, bytes));
+    orThrow(device->readMemory(iova, bytes));
     packet.value = 0;
     for (unsigned b = 0; b < 8; ++b)
       packet.value |= uint64_t(bytes[b]) << (8 * b);
     if (packet.value == value)
       packet.completion = Completion::Done;
     else
-      succeed(device->advance(1000));
+      orThrow(device->advance(1000));
   }
   if (timesOut != (packet.completion == Completion::TimedOut))
     throw std::runtime_error("a wait did not end as the test wants it to");
@@ -203,7 +192,7 @@ QueueProgram::Submitted QueueProgram::submit(unsigned q, const minnow_command &c
   extra.length = 64;
   extra.count = submits[q]++;
   extra.payload = theTape->store(bytes);
-  succeed(device->writeMemory(packet.address, bytes));
+  orThrow(device->writeMemory(packet.address, bytes));
   tail[q] = (tail[q] + 1) % entries;
   Submitted result;
   result.submit = append(packet, extra);
@@ -222,7 +211,7 @@ QueueProgram::Submitted QueueProgram::submit(unsigned q, const minnow_command &c
   rows.mask = command.w[8];
   if (opcode == MINNOW_DMA_LOAD && !(flags & (DeviceOwned | NotCaptured))) {
     std::vector<uint8_t> content(rows.length);
-    gather(*device, succeed(Rows::of(descriptor, rows)), content);
+    gather(*device, orThrow(Rows::of(descriptor, rows)), content);
     rows.payload = theTape->store(content);
   }
   result.descriptor = append(descriptor, rows);
@@ -247,19 +236,19 @@ uint64_t QueueProgram::completion(uint64_t descriptor, bool again) {
   extra.payload = {};
   if (packet.flags & TransferFromDevice) {
     std::vector<uint8_t> content(extra.length);
-    gather(*device, succeed(Rows::of(packet, extra)), content);
+    gather(*device, orThrow(Rows::of(packet, extra)), content);
     extra.payload = theTape->store(content);
   }
   return append(packet, extra);
 }
 
 void QueueProgram::settle() {
-  succeed(device->advance(1'000'000'000));
+  orThrow(device->advance(1'000'000'000));
 }
 
 std::vector<uint8_t> QueueProgram::memory(uint64_t iova, uint64_t length) {
   std::vector<uint8_t> content(length);
-  succeed(device->readMemory(iova, content));
+  orThrow(device->readMemory(iova, content));
   return content;
 }
 

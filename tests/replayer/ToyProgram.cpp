@@ -1,23 +1,12 @@
 #include "tests/replayer/ToyProgram.h"
-#include <stdexcept>
+#include "tests/replayer/OrThrow.h"
 
 namespace tapeback::test {
-
-static void must(llvm::Error error) {
-  if (error)
-    throw std::runtime_error(llvm::toString(std::move(error)));
-}
-template <typename T>
-static T must(llvm::Expected<T> value) {
-  if (!value)
-    throw std::runtime_error(llvm::toString(value.takeError()));
-  return std::move(*value);
-}
 
 ToyProgram::ToyProgram(ToyOptions given, bool described)
     : theTape(std::make_unique<MemoryTape>()), options(std::move(given)),
       device(std::make_unique<ScriptedTarget>(options)),
-      parsed(must(parseDescription(toy::description, "toy"))) {
+      parsed(orThrow(parseDescription(toy::description, "toy"))) {
   DeviceRecord record;
   record.alias = "toy";
   record.targetUri = "scripted:";
@@ -65,14 +54,14 @@ uint64_t ToyProgram::open() {
   PacketExtra name;
   name.payload = theTape->storeText("toy");
   uint64_t first = append(packetOf(PacketKind::Open, 0), name);
-  must(device->reset(ResetKind::Default));
+  orThrow(device->reset(ResetKind::Default));
   Packet reset = packetOf(PacketKind::Reset, 0);
   reset.origin = Origin::Recorder;
   append(reset);
   for (uint64_t offset : {toy::id, toy::scratch, toy::irq}) {
     Packet seen = packetOf(PacketKind::RegisterRead, offset, 4);
     seen.origin = Origin::Recorder;
-    seen.value = must(device->read(0, offset, 4));
+    seen.value = orThrow(device->read(0, offset, 4));
     append(seen);
   }
   return first;
@@ -82,7 +71,7 @@ uint64_t ToyProgram::map(uint64_t iova, uint64_t length) {
   MapRequest request;
   request.size = length;
   request.iova = iova;
-  must(device->map(request));
+  orThrow(device->map(request));
   PacketExtra extra;
   extra.length = length;
   uint64_t first = append(packetOf(PacketKind::MemoryMap, iova), extra);
@@ -92,12 +81,12 @@ uint64_t ToyProgram::map(uint64_t iova, uint64_t length) {
 }
 
 uint64_t ToyProgram::unmap(uint64_t iova) {
-  must(device->unmap(iova));
+  orThrow(device->unmap(iova));
   return append(packetOf(PacketKind::MemoryUnmap, iova));
 }
 
 uint64_t ToyProgram::write(uint64_t offset, uint64_t value, unsigned width) {
-  must(device->write(0, offset, width, value));
+  orThrow(device->write(0, offset, width, value));
   Packet packet = packetOf(PacketKind::RegisterWrite, offset, width);
   packet.value = value;
   return append(packet);
@@ -105,7 +94,7 @@ uint64_t ToyProgram::write(uint64_t offset, uint64_t value, unsigned width) {
 
 uint64_t ToyProgram::read(uint64_t offset, unsigned width) {
   Packet packet = packetOf(PacketKind::RegisterRead, offset, width);
-  packet.value = must(device->read(0, offset, width));
+  packet.value = orThrow(device->read(0, offset, width));
   return append(packet);
 }
 
@@ -118,25 +107,25 @@ uint64_t ToyProgram::poll(uint64_t offset, uint64_t mask, uint64_t expected, uin
   extra.deadline = deadline;
   packet.completion = Completion::TimedOut;
   for (uint64_t passed = 0; passed <= deadline; passed += 1000) {
-    packet.value = must(device->read(0, offset, width));
+    packet.value = orThrow(device->read(0, offset, width));
     ++extra.count;
     if ((packet.value & mask) == expected) {
       packet.completion = Completion::Done;
       break;
     }
-    must(device->advance(1000));
+    orThrow(device->advance(1000));
   }
   return append(packet, extra);
 }
 
 std::vector<uint8_t> ToyProgram::memory(uint64_t iova, uint64_t length) {
   std::vector<uint8_t> bytes(length);
-  must(device->readMemory(iova, bytes));
+  orThrow(device->readMemory(iova, bytes));
   return bytes;
 }
 
 uint64_t ToyProgram::store(uint64_t iova, llvm::ArrayRef<uint8_t> content) {
-  must(device->writeMemory(iova, content));
+  orThrow(device->writeMemory(iova, content));
   PacketExtra extra;
   extra.length = content.size();
   extra.payload = theTape->store(content);
@@ -174,7 +163,7 @@ uint64_t ToyProgram::waitMemory(uint64_t iova, unsigned width, uint64_t mask, ui
       packet.completion = Completion::Done;
       break;
     }
-    must(device->advance(1000));
+    orThrow(device->advance(1000));
   }
   return append(packet, extra);
 }
@@ -183,7 +172,7 @@ uint64_t ToyProgram::waitInterrupt(uint64_t deadline) {
   Packet packet = packetOf(PacketKind::Interrupt, 0);
   PacketExtra extra;
   extra.deadline = deadline;
-  InterruptResult result = must(device->waitInterrupt(0, deadline));
+  InterruptResult result = orThrow(device->waitInterrupt(0, deadline));
   extra.count = result.count;
   packet.completion = result.fired ? Completion::Done : Completion::TimedOut;
   return append(packet, extra);
@@ -191,7 +180,7 @@ uint64_t ToyProgram::waitInterrupt(uint64_t deadline) {
 
 uint64_t ToyProgram::counter(uint64_t id) {
   Packet packet = packetOf(PacketKind::CounterSnapshot, id);
-  packet.value = must(device->read(0, id == 0 ? toy::exact : toy::rate, 4));
+  packet.value = orThrow(device->read(0, id == 0 ? toy::exact : toy::rate, 4));
   return append(packet);
 }
 
@@ -202,7 +191,7 @@ uint64_t ToyProgram::marker(llvm::StringRef name) {
 }
 
 uint64_t ToyProgram::reset() {
-  must(device->reset(ResetKind::Default));
+  orThrow(device->reset(ResetKind::Default));
   return append(packetOf(PacketKind::Reset, 0));
 }
 

@@ -14,7 +14,7 @@ using Kind = RangePoint::Kind;
 
 /// Packets:  0 1 2 | 3=load 4 5 | 6=run 7 8 9 | 10=run 11 | 12=a..b#"\ 13 | 14 15
 /// Windows:    0        1            2             3              4          5
-FakeReader sample() {
+FakeReader ranged() {
   FakeReader tape;
   tape.ticks(3);
   tape.marker("load");
@@ -44,7 +44,7 @@ std::string resolve(StringRef text, FakeReader &tape) {
 }
 
 std::string resolve(StringRef text) {
-  FakeReader tape = sample();
+  FakeReader tape = ranged();
   return resolve(text, tape);
 }
 
@@ -138,14 +138,14 @@ TEST_CASE("places that are not on the tape are refused and the hint says what is
 }
 
 TEST_CASE("a damaged tape is a damaged tape, not a missing marker") {
-  FakeReader tape = sample();
+  FakeReader tape = ranged();
   tape.failReads = true;
   Expected<TapeRange> range = resolveRange("@run", tape);
   REQUIRE(!range);
   CHECK(toFailure(range.takeError()).cls == FailureClass::Tape);
   // Without markers nothing has to be read.
   CHECK(resolve("w1", tape) == "3+3/1+1");
-  FakeReader missing = sample();
+  FakeReader missing = ranged();
   missing.blobs.clear();
   Expected<TapeRange> other = resolveRange("@run", missing);
   REQUIRE(!other);

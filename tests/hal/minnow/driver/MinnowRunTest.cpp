@@ -14,7 +14,7 @@ using namespace tapeback::test;
 namespace {
 
 RunResult minnowRun(const std::string &uri, std::vector<std::string> arguments) {
-  RunOptions options;
+  tapeback::test::RunOptions options;
   options.environment["TAPEBACK_RING"] = "";
   options.environment["TAPEBACK_TARGET"] = uri;
   arguments.insert(arguments.begin(), buildProgram("minnow-run"));

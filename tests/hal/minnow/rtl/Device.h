@@ -17,6 +17,11 @@ namespace tapeback::test {
 
 using Bytes = std::vector<uint8_t>;
 
+/// The next multiple of 8.
+inline uint32_t up8(uint32_t value) {
+  return (value + 7) & ~7u;
+}
+
 /// One open Minnow with a megabyte of host memory: rings at its start, everything else from `data` on.
 struct Device {
   static constexpr uint64_t base = 0x1000000, size = 1 << 20, data = base + 0x20000;

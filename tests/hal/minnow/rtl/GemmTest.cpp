@@ -29,10 +29,6 @@ minnow_command command(const Gemm &g) {
   return minnow_gemm(g.a, g.b, g.c, g.m, g.n, g.k, g.lda, g.ldb, g.ldc, g.accumulate ? MINNOW_ACCUMULATE : 0);
 }
 
-uint32_t up8(uint32_t value) {
-  return (value + 7) & ~7u;
-}
-
 } // namespace
 
 TEST_CASE("GEMM of every small size, and of random ones") {

@@ -8,10 +8,6 @@ using namespace tapeback::test;
 
 namespace {
 
-uint32_t up8(uint32_t value) {
-  return (value + 7) & ~7u;
-}
-
 int8_t saturate(__int128 value, int low = -128) {
   return int8_t(value < low ? low : value > 127 ? 127 : value);
 }
@@ -22,10 +18,10 @@ int8_t requant(int32_t a, int32_t multiplier, unsigned shift, int32_t zeroPoint,
   return saturate(r + zeroPoint, relu ? 0 : -128);
 }
 
-struct Shape {
+struct Area {
   uint32_t rows, cols;
 };
-const Shape shapes[] = {{1, 1}, {1, 8}, {3, 7}, {2, 9}, {8, 64}, {5, 33}, {64, 2}, {1, 2048}, {40, 3}};
+const Area areas[] = {{1, 1}, {1, 8}, {3, 7}, {2, 9}, {8, 64}, {5, 33}, {64, 2}, {1, 2048}, {40, 3}};
 
 /// Runs one command on random content and compares the whole scratchpad.
 void check(Device &minnow, const minnow_command &command, const std::function<void(Bytes &)> &apply,
@@ -51,7 +47,7 @@ TEST_CASE("VADD32 adds modulo 2^32, with and without BROADCAST, in place and not
   RTL_OR_SKIP();
   Device minnow;
   uint32_t seed = 1;
-  for (const Shape &s : shapes)
+  for (const Area &s : areas)
     for (uint32_t broadcast : {0u, 1u})
       for (uint32_t d : {0x9000u, 0x0u, 0x4000u}) {
         if (d == 0x4000 && broadcast)
@@ -83,7 +79,7 @@ TEST_CASE("VADD8 saturates, RELU8 clips") {
   RTL_OR_SKIP();
   Device minnow;
   uint32_t seed = 100;
-  for (const Shape &s : shapes) {
+  for (const Area &s : areas) {
     uint32_t ld = up8(s.cols), ldd = ld + 8;
     check(
         minnow, minnow_vadd(MINNOW_VADD8, 0, 0x4000, 0x9000, s.rows, s.cols, ld, ld, ldd, 1),
@@ -104,7 +100,7 @@ TEST_CASE("VADD8 saturates, RELU8 clips") {
           },
           ++seed);
   }
-  CHECK(seed == 100 + 3 * std::size(shapes));
+  CHECK(seed == 100 + 3 * std::size(areas));
 }
 
 TEST_CASE("REQUANT rounds half up, shifts arithmetically, and saturates") {
@@ -126,7 +122,7 @@ TEST_CASE("REQUANT rounds half up, shifts arithmetically, and saturates") {
                 {3, 62, -1},
                 {0x12345678, 31, 2147483647}};
   uint32_t seed = 200;
-  for (const Shape &s : shapes)
+  for (const Area &s : areas)
     for (const auto &scale : scales)
       for (uint32_t relu : {0u, 1u}) {
         bool inPlace = seed % 3 == 0;
