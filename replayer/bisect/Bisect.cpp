@@ -37,7 +37,10 @@ llvm::Expected<BisectReport> Bisection::run() {
     if (report.badIntermittent || options.intermittent)
       if (llvm::Error error = searchNoisy())
         return error;
-    if (report.rate && report.drains)
+    if (options.measureDrains && !report.rate)
+      if (llvm::Error error = measureRate())
+        return error;
+    if (report.rate && (report.drains || options.measureDrains))
       if (llvm::Error error = measureDrains())
         return error;
   } else if (options.deep) {

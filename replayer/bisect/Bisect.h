@@ -34,6 +34,7 @@ struct BisectOptions {
   bool snapshots = true;  ///< Use them where both targets have them.
   bool intermittent =
       false; ///< Search as for a failure that does not come every time, whatever the passes say.
+  bool measureDrains = false; ///< What drains do to the rate, though no probe needed one.
   NoisySearchOptions noisy;
   uint64_t maxProbes = 4096; ///< State comparisons of the verification pass, or of the one with snapshots.
   /// Packets that may be issued for prefixes when the verification pass would disturb.

@@ -209,7 +209,10 @@ llvm::Expected<bool> StateProbe::readBoth(const PlayerPair &run, uint16_t device
 std::optional<uint64_t> StateProbe::firstDifference(const InternalWindow &window, const History *history,
                                                     llvm::ArrayRef<uint8_t> good,
                                                     llvm::ArrayRef<uint8_t> bad) const {
+  constexpr uint64_t piece = 256;
   for (uint64_t at = 0; at < window.size; ++at) {
+    while (window.size - at > piece && std::memcmp(good.data() + at, bad.data() + at, piece) == 0)
+      at += piece;
     at = uint64_t(std::mismatch(good.begin() + at, good.end(), bad.begin() + at).first - good.begin());
     if (at == window.size)
       break;

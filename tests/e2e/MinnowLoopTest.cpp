@@ -227,6 +227,25 @@ TEST_CASE("each erratum diverges, and bisect names the operation in which it act
     CHECK(ends > begins);
     if (erratum.late) // An operation, of 155.
       CHECK(ends - begins < 200'000);
+    // When it happened, on the waveform's axis; to the cycle where the byte that is wrong is one that came.
+    const llvm::json::Object *moment = output.getObject("device_time");
+    CHECK_MESSAGE((moment || !erratum.space), bisect.out);
+    if (moment) {
+      uint64_t from = uint64_t(moment->getInteger("from").value_or(-1)),
+               to = uint64_t(moment->getInteger("to").value_or(-1));
+      CHECK(from < to);
+      CHECK(from >= begins);
+      CHECK(from <= ends);
+      bool came =
+          erratum.name == std::string("requant-wrap") || erratum.name == std::string("stale-scratchpad");
+      std::optional<int64_t> changed = moment->getInteger("changed");
+      CHECK_MESSAGE((!came || changed), bisect.out);
+      if (changed) {
+        CHECK(*changed > int64_t(from));
+        CHECK(*changed <= int64_t(to));
+        CHECK(*changed % 10 == 0); // A cycle.
+      }
+    }
     if (erratum.late) {
       const llvm::json::Object *observed = output.getObject("first_observed");
       CHECK(observed->getInteger("window").value_or(0) >=

@@ -1,6 +1,8 @@
 // Bisect against planted faults: the tests know from the workload where the fault acts, not from the tool.
 #include "replayer/bisect/Bisect.h"
+#include "replayer/Trim.h"
 #include "tests/replayer/BisectHarness.h"
+#include "tests/support/RunProgram.h"
 #include <cmath>
 
 using namespace tapeback;
@@ -591,6 +593,48 @@ TEST_CASE("Snapshots: a target that shows other than what it holds is read every
       said |= note.find("not what it is read to hold") != std::string::npos;
     CHECK(said == (looks == Looks::LieLater));
   }
+}
+
+// One that acts from a keyframe, too: tests/e2e/EduLoopTest.
+TEST_CASE(
+    "Keyframes: a fault that acts at a number since power-on is looked for from the start, and it is said") {
+  ScratchDirectory scratch;
+  ToyWorkload work = makeWorkload(12, 60);
+  writeTape(*work.tape, scratch.file("whole.tape"));
+  ToyOptions good;
+  good.capabilities.peek = false;
+  std::mt19937_64 random(6);
+  size_t dma = *pickDma(work, random, true);
+  while (work.dmas[dma].doorbell < work.tape->packets.size() / 2)
+    dma = *pickDma(work, random, true);
+  ToyOptions bad = good;
+  bad.faults.corruptDma = dma;
+  BisectOptions options = quickBisect(true);
+  unsigned parts = 0;
+  options.cut = [&](uint64_t first, uint64_t last) -> llvm::Expected<BisectPart> {
+    std::unique_ptr<TapeSource> whole = llvm::cantFail(TapeSource::open(scratch.file("whole.tape")));
+    TrimOptions trim;
+    trim.firstWindow = first;
+    trim.lastWindow = last;
+    llvm::Expected<TrimReport> cut = trimTape(*whole, scratch.file("part.tape"), trim);
+    if (!cut)
+      return cut.takeError();
+    CHECK(cut->firstPacket > 0);
+    ++parts;
+    return BisectPart{llvm::cantFail(TapeSource::open(scratch.file("part.tape"))), cut->firstPacket};
+  };
+  Bisected bisected = bisect(*work.tape, {endpoint(good), endpoint(bad)}, options);
+  INFO(summary(bisected));
+  REQUIRE(bisected.report);
+  REQUIRE(bisected->first);
+  CHECK(bisected->first->place.packet == work.dmas[dma].doorbell);
+  CHECK(parts == 1);
+  CHECK(!bisected->insideStart);
+  CHECK(bisected->plan.keyframes > 0);
+  bool said = false;
+  for (const std::string &note : bisected->notes)
+    said |= note.find("do not differ as they do from the start") != std::string::npos;
+  CHECK(said);
 }
 
 TEST_CASE("Snapshots: over 1,000 windows a deep bisect costs at most one and a half replays") {

@@ -341,6 +341,45 @@ TEST_CASE("intermittent: the rate is measured, drift is told, and of several pla
   CHECK(drifts->rate->firstHalfHits == 0);
 }
 
+TEST_CASE(
+    "intermittent: what time to come to rest does to the rate is measured, and told if it does something") {
+  ToyWorkload work = makeWorkload(31, 30);
+  std::mt19937_64 random(5);
+  ToyOptions bad;
+  bad.faults.corruptDma = *pickDma(work, random, false);
+  BisectOptions options = quickBisect(true);
+  options.intermittent = options.measureDrains = true;
+  options.rateRuns = 30;
+  options.noisy.maxProbes = 1;
+  for (bool changes : {false, true}) {
+    // Targets are made for passes and one probe; the last thirty are those with time.
+    unsigned made = 0, before = 0;
+    Endpoints endpoints{endpoint({}), [&]() -> llvm::Expected<TargetSet> {
+                          bool fails = made++ % 2 && !(changes && before && made > before);
+                          return toyTargets(std::make_unique<ScriptedTarget>(fails ? bad : ToyOptions()));
+                        }};
+    if (changes) { // How many are made without.
+      options.measureDrains = false;
+      REQUIRE(bisect(*work.tape, endpoints, options).report);
+      options.measureDrains = true;
+      before = std::exchange(made, 0u);
+    }
+    Bisected bisected = bisect(*work.tape, endpoints, options);
+    INFO(changes, " ", summary(bisected));
+    REQUIRE(bisected.report);
+    REQUIRE(bisected->rate);
+    REQUIRE(bisected->drainEffect);
+    CHECK(bisected->drainEffect->counted == 30);
+    CHECK(bisected->drainEffect->drains == 0); // Without queues there is nothing to wait for.
+    CHECK(bisected->drainEffect->hits == (changes ? 0 : 15));
+    CHECK(bisected->drainEffect->changes() == changes);
+    bool said = false;
+    for (const std::string &note : bisected->notes)
+      said |= note.find("changes how often the failure comes") != std::string::npos;
+    CHECK(said == changes);
+  }
+}
+
 TEST_CASE("intermittent: an endpoint that dies in some runs is searched, too") {
   ToyWorkload work = makeWorkload(31, 30);
   ToyOptions dies;

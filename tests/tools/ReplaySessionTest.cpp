@@ -37,6 +37,11 @@ TEST_CASE("replay --repeat: outcomes in order, rate, interval and places") {
   CHECK(repeat->getString("order") == "...");
   CHECK(repeat->getObject("rate")->getString("interval") == "wilson");
   CHECK(repeat->getObject("rate")->getInteger("counted") == 3);
+  for (const json::Object *half :
+       {repeat->getObject("first_half"), repeat->getObject("rate")->getObject("first_half")}) {
+    REQUIRE(half);
+    CHECK(half->getInteger("counted") == 1);
+  }
 
   // {run} is the number of the run: only the run whose number is the operand shows the fault.
   JsonResult some =

@@ -195,6 +195,10 @@ int runBisect(ArrayRef<const char *> args) {
       cl::value_desc("N"), cl::init(30));
   cl::opt<bool> intermittent(
       "intermittent", cl::desc("Search as for a failure that comes and goes, though passes come out alike"));
+  cl::opt<bool> measureDrains(
+      "measure-drains",
+      cl::desc("Also measure how often it fails when the devices are given time to come to "
+               "rest at each window's end, as in probes (done by itself if one needed that)"));
   cl::opt<double> confidence("confidence",
                              cl::desc("Of such a search: how probable the window has to be (default: 0.95)"),
                              cl::value_desc("P"), cl::init(0.95));
@@ -276,6 +280,7 @@ int runBisect(ArrayRef<const char *> args) {
     options.runs = runs;
   options.rateRuns = rateRuns;
   options.intermittent = intermittent;
+  options.measureDrains = measureDrains;
   options.noisy.confidence = confidence;
   options.noisy.maxProbes = maxReplays;
   options.snapshots = !noSnapshots;
