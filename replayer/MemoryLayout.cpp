@@ -11,6 +11,8 @@ constexpr uint64_t page = 4096;
 constexpr uint64_t highestChoice = (uint64_t(1) << 38) - 1;
 /// Nor lower: targets keep what is below for themselves.
 constexpr uint64_t lowestChoice = 0x1000000;
+/// Below this, places for a seed are not looked for as long as there are any above.
+constexpr uint64_t smallestReach = 0x4000000;
 
 uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
@@ -125,6 +127,11 @@ llvm::Expected<std::optional<uint64_t>> Placement::propose(uint64_t recorded, ui
   case MemoryLayout::Kind::Seeded: {
     if (limit < lowestChoice || limit - lowestChoice < room)
       break;
+    // Nobody says how far the target's memory reaches: after a refusal it is looked for lower down.
+    if (layout.kind == MemoryLayout::Kind::Seeded)
+      for (unsigned halved = 0;
+           halved < attempt && limit / 2 > smallestReach && limit / 2 - lowestChoice > room; ++halved)
+        limit /= 2;
     uint64_t places = (limit - lowestChoice - room) / page + 1;
     uint64_t serial = placedRanges++;
     if (layout.kind == MemoryLayout::Kind::Seeded) {

@@ -198,6 +198,16 @@ TEST_CASE("Every layout keeps ranges apart, within reach, and at their place in 
       CHECK(order[1] - order[0] != order[2] - order[1]);
     }
   }
+  // How far a target's memory reaches is not known: with each refusal a seed looks lower down.
+  Placement seeded(llvm::cantFail(parseMemoryLayout("seed=7")), ~uint64_t(0), {});
+  uint64_t highest = 0, lowest = ~uint64_t(0);
+  for (unsigned attempt = 0; attempt + 1 < seeded.attempts(); ++attempt) {
+    uint64_t placed = *llvm::cantFail(seeded.propose(0x1000000, 0x2000, {}, attempt));
+    highest = std::max(highest, placed);
+    lowest = std::min(lowest, placed);
+  }
+  CHECK(highest > uint64_t(1) << 32);
+  CHECK(lowest < uint64_t(128) << 20);
   Placement narrow(llvm::cantFail(parseMemoryLayout("shift=0x10000000")), 0xfffffff, {});
   llvm::Expected<std::optional<uint64_t>> refused = narrow.propose(0x1000000, 4096, {}, 0);
   REQUIRE(!refused);
