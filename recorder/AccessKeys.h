@@ -66,21 +66,16 @@ public:
     previous = 0;
   }
   /// The row of such accesses; null: there is none yet. Likely the one that came after the row before.
-  Row *find(const ring::SlotCopy &access) {
-    if (previous < rows.size()) {
-      uint32_t next = rows[previous].next;
-      if (next < rows.size() && rows[next].fits(access)) {
+  [[gnu::always_inline]] Row *find(const ring::SlotCopy &access) {
+    Row *known = rows.data();
+    if (previous < rows.size()) [[likely]] {
+      const uint32_t next = known[previous].next;
+      if (next < rows.size() && known[next].fits(access)) [[likely]] {
         previous = next;
-        return &rows[next];
+        return &known[next];
       }
     }
-    uint32_t row = slots[place(access)];
-    if (!row)
-      return nullptr;
-    if (previous < rows.size())
-      rows[previous].next = row - 1;
-    previous = row - 1;
-    return &rows[previous];
+    return search(access);
   }
   bool full() const { return rows.size() >= maxRows; }
   /// There must be none like it, and room. Pointers from before are void.
@@ -96,6 +91,15 @@ public:
   }
 
 private:
+  [[gnu::noinline]] Row *search(const ring::SlotCopy &access) {
+    uint32_t row = slots[place(access)];
+    if (!row)
+      return nullptr;
+    if (previous < rows.size())
+      rows[previous].next = row - 1;
+    previous = row - 1;
+    return &rows[previous];
+  }
   template <typename Shape>
   static size_t hash(const Shape &shape) {
     uint64_t h = shape.address * 0x9e3779b97f4a7c15u;

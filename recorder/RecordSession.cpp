@@ -269,6 +269,7 @@ Error Session::prepare() {
     }
   collector = std::make_unique<Collector>(*output, devices, collecting);
   consumer = std::make_unique<ring::RingConsumer>(*file);
+  consumer->lagBehind();
   if (writer)
     consumer->holdUntilWritten();
   wakeable.store(consumer.get());

@@ -22,24 +22,29 @@ int noSuchSpace(const tb_device *device, const char *name) {
   return -1;
 }
 
+void Shortcut::open(const char *space) {
+  const size_t length = strlen(space);
+  uint64_t word = 0;
+  if (length >= sizeof(word))
+    return;
+  memcpy(&word, space, length); // Zeroes behind it.
+  name.store(word, std::memory_order_relaxed);
+  mask.store(length == 7 ? ~uint64_t(0) : (uint64_t(1) << (8 * (length + 1))) - 1, std::memory_order_relaxed);
+}
+
+void closeShortcuts(tb_device &device) {
+  device.unrecorded.close();
+  device.recorded.close();
+}
+
 void chooseShortcut(tb_device &device) {
-  Shortcut chosen = Shortcut::None;
-  if (device.open.load(std::memory_order_relaxed) && !gapTable) {
-    if (!startedSession().table())
-      chosen = Shortcut::Unrecorded;
-    else if (!device.follower.followsWrites() && !device.follower.hasQueues() && !device.evidencePeriod)
-      chosen = Shortcut::Recorded;
-  }
-  device.firstSpaceMask = 0;
-  device.firstSpace = 1; // Nothing masked by 0 is 1.
-  if (device.spaces.size()) {
-    size_t length = strlen(device.spaces[0].name);
-    if (length < sizeof(uint64_t)) {
-      memcpy(&device.firstSpace, device.spaces[0].name, sizeof(uint64_t)); // Zeroes behind the name.
-      device.firstSpaceMask = length == 7 ? ~uint64_t(0) : (uint64_t(1) << (8 * (length + 1))) - 1;
-    }
-  }
-  device.shortcut.store(forked() ? Shortcut::None : chosen, std::memory_order_relaxed);
+  closeShortcuts(device);
+  if (!device.open.load(std::memory_order_relaxed) || gapTable || forked() || !device.spaces.size())
+    return;
+  if (!startedSession().table())
+    device.unrecorded.open(device.spaces[0].name);
+  else if (!device.follower.followsWrites() && !device.follower.hasQueues() && !device.evidencePeriod)
+    device.recorded.open(device.spaces[0].name);
 }
 
 const Region *findRegion(const tb_device *device, uint64_t iova, uint64_t size) {

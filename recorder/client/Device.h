@@ -22,11 +22,23 @@ struct Region {
   uint8_t *host;
 };
 
-/// What register accesses of a device may leave out.
-enum class Shortcut : uint32_t {
-  None,       ///< Nothing.
-  Unrecorded, ///< They go to the target, and that is all: this process is not recorded.
-  Recorded,   ///< One record, and nothing around it: no description to follow, no memory to look at.
+/// Whether register accesses may take a shortcut: if they are of that space, the device's first. A word with
+/// a name in it and which of its bytes count, so that the calls that take one (most of all calls) find out by
+/// one comparison. Looked at with the lock announced, changed with it held.
+class Shortcut {
+public:
+  bool isFor(uint64_t word) const {
+    return (word & mask.load(std::memory_order_relaxed)) == name.load(std::memory_order_relaxed);
+  }
+  void close() {
+    mask.store(0, std::memory_order_relaxed);
+    name.store(1, std::memory_order_relaxed); // Nothing masked by 0 is 1.
+  }
+  /// Stays closed for a space whose name is longer than seven characters.
+  void open(const char *space);
+
+private:
+  std::atomic<uint64_t> name{1}, mask{0};
 };
 
 } // namespace tapeback::client
@@ -35,12 +47,14 @@ enum class Shortcut : uint32_t {
 /// closed device is refused, not undefined). `lock` is held for each access of the target, so that the order
 /// of the records is the order at the device; waits release it between their looks.
 struct tb_device {
-  std::atomic<tapeback::client::Shortcut> shortcut{tapeback::client::Shortcut::None};
+  tapeback::client::Shortcut unrecorded; ///< To the target, and that is all: this process is not recorded.
+  /// One record, and nothing around it: no description to follow, no memory to look at.
+  tapeback::client::Shortcut recorded;
   uint16_t id = 0;
-  /// The first space's name, if it is so short, and which bytes of a word with a name in it count.
-  uint64_t firstSpace = 1, firstSpaceMask = 0;
   const tapeback_backend *backend = nullptr;
   tapeback_backend_target *target = nullptr;
+  decltype(tapeback_backend::read) readTarget = nullptr; ///< The backend's, at hand.
+  decltype(tapeback_backend::write) writeTarget = nullptr;
   tapeback::client::DeviceLock lock;
   std::atomic<bool> open{false};
   bool failureNoted = false;
@@ -63,8 +77,9 @@ inline int usable(const tb_device *device);
 inline int findSpace(const tb_device *device, const char *name);
 int notUsable(const tb_device *device);
 int noSuchSpace(const tb_device *device, const char *name);
-/// Decides on `shortcut` when one is opened, or its memory changes. Call with the lock held.
+/// Decides on shortcuts when one is opened, or its memory changes. Call with the lock held.
 void chooseShortcut(tb_device &device);
+void closeShortcuts(tb_device &device);
 /// In a child of fork().
 void endShortcuts();
 /// The region that holds all of [iova, iova + size), or null. `size` may be 0.

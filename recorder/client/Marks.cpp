@@ -32,33 +32,60 @@ static bool isUtf8(const char *text) {
   return true;
 }
 
-static int checkName(const char *function, const char *name) {
-  if (!name || !*name)
+/// What names nearly always are.
+static bool isAscii(const char *text, size_t length) {
+  uint64_t bits = 0, word;
+  if (length < sizeof(word)) {
+    for (size_t i = 0; i < length; ++i)
+      bits |= uint8_t(text[i]);
+  } else {
+    for (size_t i = 0; i < length; i += sizeof(word)) {
+      // The last word is the last eight bytes.
+      memcpy(&word, text + (i + sizeof(word) <= length ? i : length - sizeof(word)), sizeof(word));
+      bits |= word;
+    }
+  }
+  return !(bits & 0x8080808080808080u);
+}
+
+[[gnu::cold, gnu::noinline]] static int badName(const char *function, size_t length) {
+  if (!length)
     return fail(TB_E_USAGE, "%s: the name is empty", function);
-  if (strnlen(name, maxNameBytes + 1) > maxNameBytes)
+  if (length > maxNameBytes)
     return fail(TB_E_USAGE, "%s: the name has more than %u bytes", function, maxNameBytes);
-  if (!isUtf8(name))
-    return fail(TB_E_USAGE, "%s: the name is not UTF-8", function);
+  return fail(TB_E_USAGE, "%s: the name is not UTF-8", function);
+}
+
+static int ready(tb_device *device, const char *function, const char *name, size_t &length) {
+  if (int code = usable(device))
+    return code;
+  length = name ? strnlen(name, maxNameBytes + 1) : 0;
+  if (!length || length > maxNameBytes || (!isAscii(name, length) && !isUtf8(name))) [[unlikely]]
+    return badName(function, length);
   return TB_OK;
 }
 
-static int ready(tb_device *device, const char *function, const char *name) {
-  if (int code = usable(device))
-    return code;
-  return checkName(function, name);
+/// An event that is its name. Returns the event's own, 0 if it was not recorded.
+static uint64_t nameEvent(const tb_device *device, PacketKind kind, const char *name, size_t length) {
+  const uint64_t sequence = startedSession().producer.appendEvent(
+      ring::Access::makeEvent(kind, 0, 0, device->id, threadNumber(), Origin::Program), name, length);
+  if (!sequence) [[unlikely]]
+    (void)recordingNow(); // Counts it.
+  return sequence;
 }
 
 int tb_mark(tb_device *device, const char *name) {
-  if (int code = ready(device, "tb_mark", name))
+  size_t length;
+  if (int code = ready(device, "tb_mark", name, length))
     return code;
   if (!wantsEvidence(*device, capture::AtMarkers)) {
-    event(blankRecord(device, PacketKind::Marker), name, strlen(name));
+    nameEvent(device, PacketKind::Marker, name, length);
     return TB_OK;
   }
   Locked lock(device->lock);
   if (int code = usable(device))
     return code;
-  event(blankRecord(device, PacketKind::Marker), name, strlen(name));
+  nameEvent(device, PacketKind::Marker, name, length);
   takeEvidence(*device);
   return TB_OK;
 }
@@ -66,9 +93,10 @@ int tb_mark(tb_device *device, const char *name) {
 int tb_span_begin(tb_device *device, const char *name, uint64_t *span) {
   if (!span)
     return fail(TB_E_USAGE, "tb_span_begin: span is null");
-  if (int code = ready(device, "tb_span_begin", name))
+  size_t length;
+  if (int code = ready(device, "tb_span_begin", name, length))
     return code;
-  *span = event(blankRecord(device, PacketKind::SpanBegin), name, strlen(name));
+  *span = nameEvent(device, PacketKind::SpanBegin, name, length);
   return TB_OK;
 }
 
@@ -82,7 +110,8 @@ int tb_span_end(tb_device *device, uint64_t span) {
 }
 
 int tb_check_equal(tb_device *device, const char *name, uint64_t expected, uint64_t actual) {
-  if (int code = ready(device, "tb_check_equal", name))
+  size_t length;
+  if (int code = ready(device, "tb_check_equal", name, length))
     return code;
   ring::Record record = blankRecord(device, PacketKind::Oracle);
   record.value = actual;
@@ -90,12 +119,13 @@ int tb_check_equal(tb_device *device, const char *name, uint64_t expected, uint6
   record.mask = ~uint64_t(0);
   record.flags = actual == expected ? 0 : Failed;
   record.link = findRead(device->id, actual);
-  event(record, name, strlen(name));
+  event(record, name, length);
   return actual == expected;
 }
 
 int tb_check_memory(tb_device *device, const char *name, uint64_t iova, const void *expected, size_t size) {
-  if (int code = ready(device, "tb_check_memory", name))
+  size_t length;
+  if (int code = ready(device, "tb_check_memory", name, length))
     return code;
   if (!expected)
     return fail(TB_E_USAGE, "tb_check_memory: expected is null");
@@ -133,18 +163,19 @@ int tb_check_memory(tb_device *device, const char *name, uint64_t iova, const vo
     event(wants, expected, size);
   }
   free(actual);
-  event(record, name, strlen(name));
+  event(record, name, length);
   return holds;
 }
 
 int tb_check(tb_device *device, const char *name, int holds) {
-  if (int code = ready(device, "tb_check", name))
+  size_t length;
+  if (int code = ready(device, "tb_check", name, length))
     return code;
   ring::Record record = blankRecord(device, PacketKind::Oracle);
   record.value = holds != 0;
   record.expected = 1;
   record.flags = holds ? 0 : Failed;
-  event(record, name, strlen(name));
+  event(record, name, length);
   return holds != 0;
 }
 

@@ -16,7 +16,7 @@ static pthread_mutex_t openLock = PTHREAD_MUTEX_INITIALIZER;
 
 void tapeback::client::endShortcuts() {
   for (tb_device &device : devices)
-    device.shortcut.store(Shortcut::None, std::memory_order_relaxed);
+    closeShortcuts(device);
 }
 
 const char *tb_error(void) {
@@ -212,6 +212,8 @@ static int openTarget(tb_device *device, const char *uri) {
   device->failureNoted = false;
   device->evidenceFailed = false;
   device->backend = backend;
+  device->readTarget = backend->read;
+  device->writeTarget = backend->write;
   const capture::Table *table = session().table();
   const capture::Device *described =
       table ? &capture::elements<capture::Device>(table, table->devices)[device->id] : nullptr;
@@ -273,7 +275,7 @@ int tb_close(tb_device *device) {
   if (int code = usable(device))
     return code;
   device->open.store(false, std::memory_order_release);
-  device->shortcut.store(Shortcut::None, std::memory_order_relaxed);
+  closeShortcuts(*device);
   event(blankRecord(device, PacketKind::Close));
   device->follower.closed(*device);
   session().backend->close(device->target);

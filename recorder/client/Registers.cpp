@@ -15,18 +15,17 @@ static ring::Access accessOf(const tb_device *device, PacketKind kind, int space
                             Origin::Program);
 }
 
-/// True if it is the first space's. May say no where a general look finds that it is.
-[[gnu::always_inline]] static inline bool isFirstSpace(const tb_device *device, const char *name) {
+/// A space's name as a word (Shortcut::isFor). False where that cannot be had at once.
+[[gnu::always_inline]] static inline bool wordOf(const char *name, uint64_t &word) {
 #if defined(__x86_64__)
-  // A word at once, where it cannot leave the page: what is behind the name does not count. The compiler (and
-  // its sanitizers) need not know.
-  if ((reinterpret_cast<uintptr_t>(name) & 4095) > 4096 - sizeof(uint64_t)) [[unlikely]]
+  // Where it cannot leave the page, nor at a page's beginning, since null is one. The compiler (and its
+  // sanitizers) need not know what is read behind the name.
+  if (((reinterpret_cast<uintptr_t>(name) - 1) & 4095) > 4095 - sizeof(uint64_t)) [[unlikely]]
     return false;
-  uint64_t word;
-  asm("movq %1, %0" : "=r"(word) : "m"(*reinterpret_cast<const uint8_t(*)[8]>(name)));
-  return (word & device->firstSpaceMask) == device->firstSpace; // Nothing masked by 0 is 1.
+  asm("movq %1, %0" : "=a"(word) : "m"(*reinterpret_cast<const uint8_t(*)[8]>(name)));
+  return true;
 #else
-  (void)device, (void)name;
+  (void)name, (void)word;
   return false;
 #endif
 }
@@ -40,7 +39,7 @@ using Value = std::conditional_t<kind == PacketKind::RegisterRead, T *, T>;
 template <typename T>
 [[gnu::always_inline]] static inline int access(tb_device *device, uint64_t offset, T *value,
                                                 uint64_t &seen) {
-  int status = device->backend->read(device->target, 0, offset, sizeof(T), &seen, &device->failure);
+  int status = device->readTarget(device->target, 0, offset, sizeof(T), &seen, &device->failure);
   if (status == TAPEBACK_BACKEND_OK) [[likely]]
     *value = T(seen);
   return status;
@@ -48,7 +47,7 @@ template <typename T>
 template <typename T>
 [[gnu::always_inline]] static inline int access(tb_device *device, uint64_t offset, T value, uint64_t &seen) {
   seen = value;
-  return device->backend->write(device->target, 0, offset, sizeof(T), value, &device->failure);
+  return device->writeTarget(device->target, 0, offset, sizeof(T), value, &device->failure);
 }
 
 // The two ends of the calls that may leave out most of what follows (Shortcut), and are most of all calls.
@@ -102,18 +101,6 @@ template <PacketKind kind, typename T>
     rememberRead(device->id, underway.name, seen);
   device->lock.leave();
   return TB_OK;
-}
-
-/// True: takeShortcut() may be asked.
-[[gnu::always_inline]] static inline bool mayTakeShortcut(const tb_device *device, const char *space) {
-  return device && space && DeviceLock::mayEnter();
-}
-/// What such a call may leave out. The lock is entered, also where the answer is nothing: then it is to be
-/// left before anything else.
-[[gnu::always_inline]] static inline Shortcut takeShortcut(tb_device *device, const char *space) {
-  bool alone = device->lock.announce();
-  Shortcut taken = device->shortcut.load(std::memory_order_relaxed);
-  return alone && isFirstSpace(device, space) ? taken : Shortcut::None;
 }
 
 /// One access of the target with the lock held: what tb_read* have in common.
@@ -178,13 +165,17 @@ template <typename T>
 template <typename T>
 [[gnu::always_inline]] static inline int readAs(tb_device *device, const char *space, uint64_t offset,
                                                 T *value) {
-  if (!value || !mayTakeShortcut(device, space)) [[unlikely]]
+  uint64_t name;
+  if (!value || !device || !wordOf(space, name) || !DeviceLock::mayEnter()) [[unlikely]]
     return readSlowly(device, space, offset, value, false);
-  switch (takeShortcut(device, space)) {
-  case Shortcut::Unrecorded: return direct<PacketKind::RegisterRead, T>(device, offset, value);
-  case Shortcut::Recorded: return recorded<PacketKind::RegisterRead, T>(device, space, offset, value);
-  default: return readSlowly(device, space, offset, value, true);
+  // From here on the lock is to be left, also where it was not had.
+  if (device->lock.announce()) [[likely]] {
+    if (device->unrecorded.isFor(name))
+      return direct<PacketKind::RegisterRead, T>(device, offset, value);
+    if (device->recorded.isFor(name))
+      return recorded<PacketKind::RegisterRead, T>(device, space, offset, value);
   }
+  return readSlowly(device, space, offset, value, true);
 }
 
 int tb_read8(tb_device *device, const char *space, uint64_t offset, uint8_t *value) {
@@ -250,13 +241,16 @@ int tb_read64(tb_device *device, const char *space, uint64_t offset, uint64_t *v
 template <typename T>
 [[gnu::always_inline]] static inline int writeAs(tb_device *device, const char *space, uint64_t offset,
                                                  T value) {
-  if (!mayTakeShortcut(device, space)) [[unlikely]]
+  uint64_t name;
+  if (!device || !wordOf(space, name) || !DeviceLock::mayEnter()) [[unlikely]]
     return accessWrite(device, space, offset, sizeof(T), value);
-  switch (takeShortcut(device, space)) {
-  case Shortcut::Unrecorded: return direct<PacketKind::RegisterWrite, T>(device, offset, value);
-  case Shortcut::Recorded: return recorded<PacketKind::RegisterWrite, T>(device, space, offset, value);
-  default: return writeAfterLeave(device, space, offset, sizeof(T), value);
+  if (device->lock.announce()) [[likely]] {
+    if (device->unrecorded.isFor(name))
+      return direct<PacketKind::RegisterWrite, T>(device, offset, value);
+    if (device->recorded.isFor(name))
+      return recorded<PacketKind::RegisterWrite, T>(device, space, offset, value);
   }
+  return writeAfterLeave(device, space, offset, sizeof(T), value);
 }
 
 int tb_write8(tb_device *device, const char *space, uint64_t offset, uint8_t value) {

@@ -16,7 +16,9 @@ namespace tapeback::client {
 constinit Session theSession;
 constinit std::atomic<bool> isForked{false};
 constinit std::atomic<bool> manyThreads{false};
-constinit thread_local HotThread hotThread = {0, false, nullptr};
+// The attributes again: in a file that has this and its users, GCC forgets those of the declaration.
+[[gnu::visibility("hidden"), gnu::tls_model("initial-exec")]] constinit thread_local HotThread hotThread = {
+    0, false, nullptr};
 static pthread_mutex_t threadsLock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t threadsInUse[65536 / 8];
 static bool firstCame; ///< Some thread has registered.

@@ -11,7 +11,9 @@
 
 namespace tapeback::ring {
 
-constinit thread_local ThreadLane threadLane = {0, nullptr};
+// The attributes again: in a file that has this and its users, GCC forgets those of the declaration.
+[[gnu::visibility("hidden"), gnu::tls_model("initial-exec")]] constinit thread_local ThreadLane threadLane = {
+    0, nullptr};
 static constinit std::atomic<uint64_t> attachments{0};
 
 bool readLayout(const Header &header, uint64_t bytes, Layout &layout) {

@@ -85,9 +85,10 @@ void RingConsumer::markWritten(RingPhase phase) {
   header.clockNow.store(next, std::memory_order_release);
 }
 
-/// While one thread only has a lane, all that it has published is older than what any other thread can still
-/// publish: that one takes its first stamp behind its claim, and the claim would have been seen. The lane's
-/// position was loaded before.
+/// While one thread only has a lane, all that it stamped until `looked` is older than what any other thread
+/// can still publish: that one takes its first stamp behind its claim, and the claim would have been seen.
+/// What the lane's thread completes in place afterwards may be later than such a claim, and waits for the
+/// next look.
 bool RingConsumer::onlyOneLane() {
   if (active.size() > 1)
     return false;
@@ -138,8 +139,9 @@ bool RingConsumer::refresh() {
     if (source->head != source->reader.at())
       active.push_back(source.get());
   }
-  limit = ~uint64_t(0);
-  if (!frozen && !onlyOneLane())
+  limit = frozen ? ~uint64_t(0) : looked;
+  alone = !frozen && onlyOneLane();
+  if (!frozen && !alone)
     lookAtAll();
   for (Source *source : active)
     if (!source->isUsed) {
@@ -187,7 +189,11 @@ RingConsumer::Source *RingConsumer::choose() {
       return source;
     consider(*source, head);
   }
-  return best && bestTime <= limit ? best : nullptr;
+  if (!best || bestTime <= limit)
+    return best;
+  // A stamp from far in the future is a lie, and nobody's order suffers if its lane is the only one: the
+  // program must not wait for ever for the room that it takes.
+  return alone && clock.toNs(bestTime) - clock.toNs(looked) >= patienceNs ? best : nullptr;
 }
 
 RingConsumer::Status RingConsumer::give(Source &source, Batch &batch) {
@@ -232,12 +238,27 @@ RingConsumer::Status RingConsumer::give(Source &source, Batch &batch) {
   return Status::Record;
 }
 
+/// Less than is worth being taken alone.
+bool RingConsumer::littleHasCome() const {
+  static constexpr uint64_t little = 4096;
+  return std::all_of(used.begin(), used.end(), [](const Source *source) {
+    return source->lane.head.load(std::memory_order_relaxed) - source->reader.at() <
+           std::min(little, source->reader.slotsOfLane() / 16);
+  });
+}
+
 RingConsumer::Status RingConsumer::next(Batch &batch) {
   if (Source *source = choose())
     return give(*source, batch);
-  if (refresh())
-    if (Source *source = choose())
-      return give(*source, batch);
+  // After Empty it looks whatever has come: somebody has waited, or asks for it.
+  if (!lags || frozen || !lookedSinceEmpty || !littleHasCome()) {
+    lookedSinceEmpty = true;
+    if (refresh())
+      if (Source *source = choose())
+        return give(*source, batch);
+  }
+  // What was looked at last was given out, up to then.
+  lookedSinceEmpty = false;
   if (owing.empty())
     passed = clock.toNs(looked);
   release();

@@ -45,6 +45,11 @@ public:
     Others others; ///< Of a Complete record, in nanoseconds: what its operation may have overlapped.
   };
   Status next(Batch &batch);
+  /// From now on next() also says Empty when it has given out all that it looked at and only little has come
+  /// since. Who then waits takes many at a time, from lines of memory that the program has done with: taken
+  /// one by one as they come, each line goes from core to core while the program writes to it, and both sides
+  /// wait.
+  void lagBehind() { lags = true; }
   /// Gives the space of what was taken out back to the producer. next() does so by itself now and then.
   void release();
 
@@ -78,6 +83,7 @@ private:
   bool refresh();
   void lookAtAll();
   bool onlyOneLane();
+  bool littleHasCome() const;
   Source *choose();
   Status give(Source &source, Batch &batch);
   uint64_t unread(const Source &source) const;
@@ -97,7 +103,9 @@ private:
   uint64_t passed = 0, corrupt = 0;
   uint64_t taken = 0, takenAtWait = 0;
   unsigned idleWaits = 0; ///< Without anything taken although there was something.
-  bool frozen = false;
+  bool frozen = false, lags = false;
+  bool alone = false; ///< When they were last looked at, no more than one lane was in use.
+  bool lookedSinceEmpty = false;
   bool behind = false; ///< A lane wants to be marked as written.
   std::atomic<bool> woken{false};
 };

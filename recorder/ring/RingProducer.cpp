@@ -264,6 +264,12 @@ static Record recordOf(const Access &access) {
   return record;
 }
 
+uint64_t Producer::appendElsewhere(const Access &event, const void *payload, uint64_t bytes) {
+  Record record = recordOf(event);
+  record.type = RecordType::Event;
+  return append(record, payload, bytes);
+}
+
 /// All but the short way: no lane of its own, perhaps no room, a group, a clock or a fence that costs anyway.
 IssuedAccess Producer::issueElsewhere(LaneWriter *own, const Access &access) {
   if (!own || !recording())

@@ -51,8 +51,8 @@ struct ThreadLane {
   gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadLane threadLane;
 // NOLINTEND(bugprone-dynamic-static-initializers)
 
-/// What an operation that completes in place says: the slot's words, so that it is filled in without stores
-/// that the processor would have to put together again.
+/// What an operation that completes in place says, or an event without fields of an Extension: the slot's
+/// words, so that it is filled in without stores that the processor would have to put together again.
 struct Access {
   uint64_t address, value;
   uint64_t sizes; ///< payloadBytes, slots, device.
@@ -65,6 +65,12 @@ struct Access {
             uint64_t(space) | uint64_t(thread) << 16 | uint64_t(RecordType::Issue) << 32 |
                 uint64_t(kind) << 40 | uint64_t(width) << 48,
             uint8_t(origin)};
+  }
+  static Access makeEvent(PacketKind kind, uint64_t address, uint64_t value, uint16_t device, uint16_t thread,
+                          Origin origin) {
+    Access event = make(kind, address, value, device, 0, thread, 0, origin);
+    event.what ^= uint64_t(uint8_t(RecordType::Issue) ^ uint8_t(RecordType::Event)) << 32;
+    return event;
   }
   PacketKind kind() const { return PacketKind(uint8_t(what >> 40)); }
 };
@@ -119,6 +125,9 @@ public:
   /// payloadBytes, hints but SamePayload, `sequence` (not for Complete) and `time` if 0. Returns the
   /// sequence, 0 if not recorded.
   uint64_t append(const Record &record, const void *payload = nullptr, uint64_t bytes = 0);
+
+  /// The same for an event of makeEvent(). The payload is a name: a few hundred bytes.
+  uint64_t appendEvent(const Access &event, const void *payload = nullptr, uint64_t bytes = 0);
 
   /// Issues an operation without payload that completes by completion and value only.
   IssuedAccess issueInPlace(const Access &access);
@@ -202,6 +211,7 @@ private:
   uint64_t putFrame(LaneWriter &writer, const Record &record, uint8_t addedFlags, const void *payload,
                     uint64_t bytes, uint64_t total);
   uint64_t appendTo(LaneWriter &writer, const Record &record, const void *payload, uint64_t bytes);
+  uint64_t appendElsewhere(const Access &event, const void *payload, uint64_t bytes);
   IssuedAccess issueElsewhere(LaneWriter *writer, const Access &access);
   void completeElsewhere(const IssuedAccess &underway, const Access &access, Completion completion,
                          uint64_t value);
@@ -234,18 +244,23 @@ inline void fetchAhead(const Slot *slots, uint64_t head, uint64_t mask) {
 #endif
 }
 
-/// Everything of a slot that an issue tells, but the stamp.
-inline void fillIn(Slot &slot, const Access &access, uint8_t hints) {
-  slot.complete = 0;
+/// Everything of a slot but the stamps.
+inline void fillIn(Slot &slot, const Access &access, uint8_t hints, uint64_t moreSizes, Completion completion,
+                   SlotState state) {
   slot.address = access.address;
   slot.value = access.value;
   auto put = [&slot](size_t offset, uint64_t word) {
     __builtin_memcpy(reinterpret_cast<char *>(&slot) + offset, &word, sizeof(word));
   };
-  put(offsetof(Slot, payloadBytes), access.sizes);
+  put(offsetof(Slot, payloadBytes), access.sizes + moreSizes);
   put(offsetof(Slot, space), access.what);
-  put(offsetof(Slot, completion), uint64_t(Completion::Pending) | uint64_t(access.origin) << 8 |
-                                      uint64_t(hints) << 16 | uint64_t(SlotState::Issued) << 32);
+  put(offsetof(Slot, completion),
+      uint64_t(completion) | uint64_t(access.origin) << 8 | uint64_t(hints) << 16 | uint64_t(state) << 32);
+}
+/// Everything of a slot that an issue tells, but the stamp.
+inline void fillIn(Slot &slot, const Access &access, uint8_t hints) {
+  slot.complete = 0;
+  fillIn(slot, access, hints, 0, Completion::Pending, SlotState::Issued);
 }
 
 // What the rare ways get are copies, made there: what the frequent way holds is then in registers alone.
@@ -271,6 +286,35 @@ inline IssuedAccess Producer::issueInPlace(const Access &access) {
   lane.busy.store(BusyNot, publishOrder);
   wakeIfWanted(*own);
   return {own->names + head, &slot, own};
+}
+
+inline uint64_t Producer::appendEvent(const Access &event, const void *payload, uint64_t bytes) {
+  LaneWriter *own = writer();
+  const uint64_t most = own ? own->limit.load(std::memory_order_relaxed) : 0, more = slotsFor(bytes);
+  // In this order, as below. The frame must not wrap.
+  if (!most || own->head + more >= most || (own->head & own->mask) + more > own->mask || bytes > chunkBytes)
+      [[unlikely]] {
+    const Access copy = event;
+    return appendElsewhere(copy, payload, bytes);
+  }
+  uint64_t head = own->head;
+  Slot &slot = own->slots[head & own->mask];
+  Lane &lane = *own->lane;
+  for (uint64_t line = 0; line <= more; ++line)
+    fetchAhead(own->slots, head + line, own->mask);
+  lane.busy.store(BusyStamping, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  slot.issue = slot.complete = counter();
+  fillIn(slot, event, 0, bytes | more << 32, Completion::Done, SlotState::Completed);
+  if (bytes)
+    __builtin_memcpy(static_cast<void *>(&slot + 1), payload, bytes);
+  const uint64_t name = own->names + head + 1;
+  own->head = head += 1 + more;
+  lane.head.store(head, publishOrder);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  lane.busy.store(BusyNot, publishOrder);
+  wakeIfWanted(*own);
+  return name;
 }
 
 inline void Producer::completeInPlace(const IssuedAccess &underway, const Access &access,

@@ -1,4 +1,4 @@
-/* LTTng-UST's event for the comparison in LttngBench.cpp: the 24 bytes of a register access. */
+/* LTTng-UST's events for the comparison in LttngBench.cpp: the 24 bytes of a register access, and a name. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER tapeback_bench
 
@@ -16,6 +16,9 @@ LTTNG_UST_TRACEPOINT_EVENT(tapeback_bench, access,
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint64_t, kind, kind)
                                                    lttng_ust_field_integer(uint64_t, address, address)
                                                        lttng_ust_field_integer(uint64_t, value, value)))
+
+LTTNG_UST_TRACEPOINT_EVENT(tapeback_bench, mark, LTTNG_UST_TP_ARGS(const char *, name),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_string(name, name)))
 
 #endif
 #include <lttng/tracepoint-event.h>

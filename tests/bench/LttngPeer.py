@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One stamped record against an LTTng-UST event of equal payload, in snapshot mode, in one run.
+"""One stamped record against an LTTng-UST event of equal payload, in snapshot mode, in one run of a recorded program.
 
     tests/bench/LttngPeer.py [--bin DIR]
     tests/bench/LttngPeer.py --triggers [--most N]
@@ -7,6 +7,10 @@
 With --triggers, LTTng's trigger path instead, beside `trigger-load`: what an event costs the program with 0 to 1,000
 triggers whose filter never holds, and the throughput that is left of that without. LTTng looks at a trigger where
 the event is emitted, Tapeback in its collector.
+
+"mark": tb_mark, one record stamped once, against an event with the same name; "access": tb_write32, one record stamped
+twice, and its target's work, against an event of kind, address and value; "event": a record of those, stamped once,
+without the C API around it.
 
 Needs Debian's lttng-tools and liblttng-ust-dev (the benchmark is built when CMake finds them). Prints one JSON object;
 with "skipped" and the reason where LTTng is not there. Starts a session daemon if none runs, and ends it again.
@@ -72,16 +76,19 @@ def main():
         name = f"tapeback-{os.getpid()}"
         try:
             run("lttng", "create", name, "--snapshot", "--output", os.path.join(scratch, "trace"))
-            run("lttng", "enable-event", "--session", name, "--userspace", "tapeback_bench:access")
+            run("lttng", "enable-event", "--session", name, "--userspace", "tapeback_bench:access,tapeback_bench:mark")
             run("lttng", "start", name)
             if options.triggers:
                 print(json.dumps(triggers(bench, options.most)))
             else:
-                measured = subprocess.run([str(bench)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                          stderr=subprocess.PIPE, check=False)
+                out = pathlib.Path(scratch) / "figures.json"
+                measured = subprocess.run([str(options.bin / "tapeback"), "record", "--json", "--target", "null:", "-o",
+                                           os.path.join(scratch, "peer.tape"), "--", str(bench), str(out)],
+                                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                          check=False)
                 if measured.returncode:  # A figure that cannot be had is not one that was skipped.
                     sys.exit(f"lttng-bench failed ({measured.returncode}): {measured.stderr.decode(errors='replace')}")
-                print(measured.stdout.decode().strip())
+                print(out.read_text().strip())
             run("lttng", "destroy", name, "--no-wait")
         except RuntimeError as error:
             skip(str(error).strip())

@@ -30,6 +30,7 @@
 #include <lz4.h>
 #include <random>
 #include <sstream>
+#include <sys/resource.h>
 #include <thread>
 
 using namespace tapeback;
@@ -188,6 +189,13 @@ uint64_t processorNs() {
   return uint64_t(time.tv_sec) * 1'000'000'000 + uint64_t(time.tv_nsec);
 }
 
+/// How often the calling thread gave up its core by itself.
+uint64_t ownWaits() {
+  rusage usage = {};
+  getrusage(RUSAGE_THREAD, &usage);
+  return uint64_t(usage.ru_nvcsw);
+}
+
 /// Accesses that are made over and over, made before so that what is measured is the ring and what is behind
 /// it.
 struct Workload {
@@ -213,17 +221,26 @@ Workload corpusWorkload(const CorpusLog &log) {
   return workload;
 }
 
-void produce(ring::Producer &producer, const Workload &workload, double seconds, uint64_t &packets,
-             uint64_t &usedNs) {
+/// What the producer's thread did.
+struct Produced {
+  uint64_t packets = 0;
+  uint64_t elapsedNs = 0, usedNs = 0; ///< Time that passed, and that of the processor.
+  uint64_t waits = 0;                 ///< How often it gave up its core by itself: for space in the ring.
+};
+
+// Flat, as the client library's calls are.
+[[gnu::flatten]] void produce(ring::Producer &producer, const Workload &workload, double seconds,
+                              Produced &done) {
   static const char spaces[] = "1\0bar0";
   ring::Record open = {};
   open.type = ring::RecordType::DeviceOpen;
   producer.append(open, spaces, sizeof(spaces));
-  uint64_t end = nanoseconds() + uint64_t(seconds * 1e9), startNs = processorNs();
+  const uint64_t start = nanoseconds(), end = start + uint64_t(seconds * 1e9), startNs = processorNs();
+  const uint64_t startWaits = ownWaits();
   const size_t period = workload.accesses.size();
-  uint64_t added = 0;
+  uint64_t added = 0, packets = 0;
   size_t place = 0;
-  for (packets = 0; packets % 1024 || nanoseconds() < end; ++packets) {
+  for (; packets % 1024 || nanoseconds() < end; ++packets) {
     ring::Access access = workload.accesses[place];
     const uint64_t value = access.value + added;
     if (++place == period) {
@@ -239,7 +256,7 @@ void produce(ring::Producer &producer, const Workload &workload, double seconds,
       giveUp("the ring took no record");
     producer.completeInPlace(underway, access, Completion::Done, value);
   }
-  usedNs = processorNs() - startNs;
+  done = {packets, nanoseconds() - start, processorNs() - startNs, ownWaits() - startWaits};
 }
 
 /// One producer, one collector, to a file; then the file is read in order, hashes checked.
@@ -256,10 +273,12 @@ json::Object stream(const ScratchDirectory &scratch, const Workload &workload, c
   device.uri = "null:";
   Collector collector(*writer, {device}, {});
   ring::RingConsumer consumer(*file);
+  consumer.lagBehind();
   std::atomic<bool> done{false};
-  uint64_t packets = 0, producerNs = 0, start = nanoseconds(), startNs = processorNs();
+  Produced produced;
+  uint64_t start = nanoseconds(), startNs = processorNs(), startWaits = ownWaits();
   std::thread thread([&] {
-    produce(producer, workload, options.seconds, packets, producerNs);
+    produce(producer, workload, options.seconds, produced);
     done.store(true);
     consumer.wake();
   });
@@ -286,8 +305,10 @@ json::Object stream(const ScratchDirectory &scratch, const Workload &workload, c
   thread.join();
   consumer.freeze();
   drain();
+  const uint64_t packets = produced.packets, drained = nanoseconds(), waits = ownWaits() - startWaits;
   TapeSummary summary = require(collector.finish({0, std::nullopt}));
-  double elapsed = double(nanoseconds() - start) / 1e9, collectorNs = double(processorNs() - startNs);
+  double elapsed = double(nanoseconds() - start) / 1e9, collectorNs = double(processorNs() - startNs),
+         finishing = double(nanoseconds() - drained) / 1e9;
   if (!collector.report().whole() || summary.packets != packets + 1)
     giveUp("the stream is not whole");
   producer.release();
@@ -308,7 +329,11 @@ json::Object stream(const ScratchDirectory &scratch, const Workload &workload, c
   json::Object result;
   result["packets"] = int64_t(packets);
   result["stream_mpps"] = rounded(double(packets) / elapsed / 1e6);
-  result["producer_cpu_ns"] = rounded(double(producerNs) / double(packets));
+  result["finish_s"] = rounded(finishing); // Of the elapsed time: until all of it is on the disk.
+  result["producer_ns"] = rounded(double(produced.elapsedNs) / double(packets));
+  result["producer_cpu_ns"] = rounded(double(produced.usedNs) / double(packets));
+  result["producer_waits"] = int64_t(produced.waits);
+  result["collector_waits"] = int64_t(waits);
   result["collector_cpu_ns"] = rounded(collectorNs / double(packets));
   result["bytes_per_packet"] = rounded(double(bytes) / double(packets));
   result["read_mpps"] = rounded(double(read) / readSeconds / 1e6);

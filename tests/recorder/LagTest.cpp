@@ -23,6 +23,27 @@ TEST_CASE("a lagging collector gets every record in order, by a small ring that 
   CHECK(wrong == 0);
 }
 
+TEST_CASE("told to lag behind, the consumer leaves what little has come for the next look, and takes much at "
+          "once") {
+  Pair ring;
+  ring.consumer.lagBehind();
+  auto append = [&](uint64_t first, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i)
+      ring.producer->append(eventRecord(first + i));
+  };
+  append(0, 1);
+  CHECK(ring.out.next().what == Out::Record);
+  append(1, 1);
+  CHECK(ring.out.next().what == Out::Empty);
+  CHECK(ring.out.next().record.address == 1);
+  append(2, 200); // A fifth of the lane.
+  for (uint64_t i = 2; i < 202; ++i)
+    CHECK(ring.out.next().record.address == i);
+  append(202, 1);
+  ring.consumer.freeze(); // To the end.
+  CHECK(ring.out.next().record.address == 202);
+}
+
 TEST_CASE("a record that comes alone, long after the others, wakes the collector") {
   RingOptions options = smallRing();
   options.dataBytes = 1 << 20;

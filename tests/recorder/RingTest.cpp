@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -109,6 +110,53 @@ TEST_CASE("accesses complete in their slot; what never comes back is there as is
   CHECK(out.record.value == 78);
   CHECK(out.name == hangs.name);
   CHECK(ring.out.next().what == Out::Empty);
+}
+
+TEST_CASE(
+    "an event that is a name comes out as a record with a payload does, however long, in and out of groups") {
+  for (unsigned lanes : {maxLanes, 2u}) { // 2: the second thread shares the last lane.
+    Pair ring(smallRing(lanes));
+    uint64_t wrong = 0;
+    auto send = [&](uint16_t thread) {
+      for (uint64_t i = 0; i < 3000; ++i) {
+        std::vector<uint8_t> name = payloadOf(i, i % 50 == 0 ? 5000 : i % 300);
+        const Access event = Access::makeEvent(PacketKind::SpanBegin, i, ~i, 0x1234, thread, Origin::Program);
+        std::optional<Producer::Group> group;
+        if (i % 5 == 0)
+          group.emplace(*ring.producer);
+        const uint64_t sequence = ring.producer->appendEvent(event, name.data(), name.size());
+        group.reset();
+        Out out = ring.out.await();
+        const Record &seen = out.record;
+        wrong += !sequence || out.what != Out::Record || out.name != sequence ||
+                 seen.type != RecordType::Event || seen.kind != uint8_t(PacketKind::SpanBegin) ||
+                 seen.address != i || seen.value != ~i || seen.device != 0x1234 || seen.thread != thread ||
+                 seen.space != 0 || seen.width != 0 || seen.flags != 0 || seen.completion != 0 ||
+                 seen.origin != uint8_t(Origin::Program) || seen.link != 0 || !seen.time ||
+                 out.payload != name;
+      }
+    };
+    send(0);
+    std::thread([&] { send(1); }).join();
+    CHECK(wrong == 0);
+    CHECK(ring.consumer.corruptions() == 0);
+  }
+}
+
+TEST_CASE("what completes in place comes behind another lane's record that came before it") {
+  Pair ring;
+  ring.producer->append(eventRecord(1));
+  Access access = someAccess(PacketKind::RegisterRead, 2, 0);
+  IssuedAccess underway = ring.producer->issueInPlace(access);
+  CHECK(ring.out.await().record.address == 1); // One lane only: what is in it was looked at.
+  std::thread([&] { ring.producer->append(eventRecord(3, 1)); }).join();
+  ring.producer->completeInPlace(underway, access, Completion::Done, 0);
+  Out issued = ring.out.await(), other = ring.out.await(), completed = ring.out.await();
+  CHECK(issued.record.type == RecordType::Issue);
+  CHECK(other.record.address == 3);
+  CHECK(completed.record.type == RecordType::Complete);
+  CHECK(completed.record.sequence == underway.name);
+  CHECK(other.record.time <= completed.record.time);
 }
 
 /// As many threads as told, with groups of two events and with accesses.
