@@ -183,6 +183,7 @@ endfunction()
 
 # Labels that mean something to tools/run-tests and .ci/run:
 #   serial  runs alone
+#   long    takes long, at least with sanitizers: is begun first where nothing is known of earlier runs
 #   tsan    worth running under the thread sanitizer
 #   vm      boots a virtual machine: run by .ci/run, not by tools/test
 function(tapeback_test_properties name labels timeout)
