@@ -37,9 +37,6 @@ llvm::Error Bisection::findMoment(Lockstep &run, const WrittenThing &thing, Bise
     llvm::Expected<Settled> settled = settle(run);
     if (!settled)
       return settled.takeError();
-    llvm::Expected<std::optional<uint64_t>> last = byteOf(player, thing);
-    if (!last)
-      return last.takeError();
     llvm::Expected<uint64_t> ends = target.deviceTime();
     if (!ends)
       return ends.takeError();
@@ -47,14 +44,15 @@ llvm::Error Bisection::findMoment(Lockstep &run, const WrittenThing &thing, Bise
     if (!first)
       return first.takeError();
     moment.to = *ends;
-    if (!*last || !*first || *last == *first || *last != report.first->actual)
-      return llvm::Error::success();    // It never was what it should be, or was so already.
+    std::optional<uint64_t> wrong = report.first->actual;
+    if (!*first || *first == wrong)
+      return llvm::Error::success();    // Not to be seen, or so already: what should have come did not.
     uint64_t before = 0, after = 1'000; // Waits: still as at first, and as in the end.
     for (;; before = after, after *= 2) {
       llvm::Expected<std::optional<uint64_t>> seen = valueAt(after);
       if (!seen)
         return seen.takeError();
-      if (*seen == *last)
+      if (*seen == wrong)
         break;
       if (after >= longest)
         return llvm::Error::success();
@@ -64,7 +62,7 @@ llvm::Error Bisection::findMoment(Lockstep &run, const WrittenThing &thing, Bise
       llvm::Expected<std::optional<uint64_t>> seen = valueAt(middle);
       if (!seen)
         return seen.takeError();
-      (*seen == *last ? after : before) = middle;
+      (*seen == wrong ? after : before) = middle;
     }
     moment.changed = *begins + after;
     return llvm::Error::success();
@@ -100,6 +98,15 @@ llvm::Error Bisection::tellMoment() {
       return llvm::Error::success();
     if (llvm::Error error = findMoment(*kept, writtenThing(*report.stateNamed), moment))
       return error;
+    // A device that does not say when it rests was at rest where the difference showed.
+    if (llvm::Error error = kept->goBack(*from))
+      return error;
+    if (llvm::Error error = kept->runTo(*report.visibleAt + 1))
+      return error;
+    llvm::Expected<uint64_t> shown = time();
+    if (!shown)
+      return shown.takeError();
+    moment.to = std::max(moment.to, *shown);
     report.moment = moment;
     return llvm::Error::success();
   };
