@@ -76,7 +76,8 @@ struct GoldenSession {
 };
 // v1-edu is not among them: it was recorded with `tapeback record --target model:edu -- edu-exercise --seed 1
 // --ops 40` (and rewritten without the facts of the machine), and is what replays are tried with; v2-minnow
-// likewise, of `minnow-stress --seed 5 --commands 60` on rtl:minnow, with --counters=markers.
+// likewise, of `minnow-stress --seed 5 --commands 60` on rtl:minnow, with --counters=markers; and v2-nvme, of
+// `nvme-exercise --seed 14 --ops 10` on qemu:nvme?pattern=index&medium=64K.
 const GoldenSession sessions[] = {{"v1-synthetic", writeSynthetic}, {"v1-wild", writeWild}};
 
 /// Small tapes, uncompressed, with the leading byte that FuzzSeal.h wants.

@@ -1,6 +1,8 @@
 // Golden tapes of devices are replayed for ever: what a version once recorded, every later one replays with a
 // match where the device is right, and with a divergence where it is not.
+#include "tests/support/Skip.h"
 #include "tests/tools/RunJson.h"
+#include <cstdlib>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -30,4 +32,11 @@ TEST_CASE("golden tapes of minnow, recorded on its RTL, replay on its model") {
   CHECK(replayed("v2-minnow", "rtl:minnow?errata=requant-wrap+stale-scratchpad+dma-4k-last-beat") ==
         "divergence");
 #endif
+}
+
+TEST_CASE("golden tapes of QEMU's NVMe controller replay as they did") {
+  if (std::system("command -v qemu-system-x86_64 >/dev/null 2>&1") != 0)
+    TB_SKIP("no qemu-system-x86_64");
+  CHECK(replayed("v2-nvme", "qemu:nvme?pattern=index&medium=64K") == "match");
+  CHECK(replayed("v2-nvme", "qemu:nvme?pattern=zero&medium=64K") == "divergence");
 }
