@@ -1,7 +1,9 @@
 // Bisect against planted faults: the tests know from the workload where the fault acts, not from the tool.
 #include "replayer/bisect/Bisect.h"
 #include "replayer/Trim.h"
+#include "replayer/repeat/StateImage.h"
 #include "tests/replayer/BisectHarness.h"
+#include "tests/replayer/QueueProgram.h"
 #include "tests/support/RunProgram.h"
 #include <cmath>
 
@@ -796,4 +798,62 @@ TEST_CASE("One probe alone repeats a step of the search") {
     CHECK((again->verdict == Verdict::Divergence) == (step.differed > 0));
     CHECK(exitCodeFor(*again.report) == (step.differed > 0));
   }
+}
+
+/// A prefix that ends anywhere is one step of a longer run: bisect relies on it.
+TEST_CASE("Where a run is interrupted changes nothing: state and time are those of a run in one piece") {
+  constexpr uint64_t data = QueueProgram::data, fence = data + 0x8000;
+  QueueProgram program;
+  for (unsigned round = 0; round < 6; ++round) {
+    for (unsigned q = 0; q < 2; ++q) {
+      uint64_t at = data + 0x2000 * q;
+      program.store(at, std::vector<uint8_t>(0x400, uint8_t(17 * round + q + 1)));
+      program.submit(q, minnow_dma(MINNOW_DMA_LOAD, at, 0x1000 * q, 32, 4, 256, 32));
+      program.submit(q, minnow_dma(MINNOW_DMA_STORE, at + 0x1000, 0x1000 * q, 16, 8, 64, 16));
+      program.submit(q, minnow_fence(fence + 8 * q, round + 1, 0));
+    }
+    program.doorbell(0);
+    program.doorbell(1);
+    program.wait(fence, round + 1);
+    program.wait(fence + 8, round + 1);
+    program.marker("round");
+  }
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(tape->copy()));
+  StartState start = llvm::cantFail(findStartState(*source, false));
+  unsigned played = 0;
+  for (const std::string uri : {"model:minnow", "rtl:minnow?jitter=64&seed=5"}) {
+#ifndef TAPEBACK_HAS_RTL
+    if (uri.front() == 'r')
+      continue;
+#endif
+    EndpointFactory open = [&]() -> llvm::Expected<TargetSet> {
+      llvm::Expected<std::unique_ptr<Target>> target = openTarget(uri);
+      if (!target)
+        return target.takeError();
+      TargetSet set;
+      set.owned.push_back(std::move(*target));
+      set.targets.push_back(set.owned.back().get());
+      return set;
+    };
+    std::optional<StateImage> whole;
+    uint64_t total = source->reader().summary().packets;
+    for (uint64_t step : {total, uint64_t(1), uint64_t(3), uint64_t(32)}) {
+      Lockstep::Options options;
+      options.player = quickOptions().player;
+      options.compare = options.withTape = false;
+      auto run = llvm::cantFail(Lockstep::start(*source, {open, open}, start, options));
+      for (uint64_t at = step; run->position() < total && !run->stopped(); at += step)
+        llvm::cantFail(run->runTo(at));
+      REQUIRE(run->position() == total);
+      StateImage image = llvm::cantFail(lookAtState(*run->bad.player));
+      if (!whole)
+        whole = image;
+      std::optional<std::string> differs = stateDifference(*whole, image);
+      CHECK_MESSAGE(!differs, uri << " in steps of " << step << ": " << differs.value_or(""));
+      CHECK(image.entries.size() > 10);
+      ++played;
+    }
+  }
+  CHECK(played >= 4);
 }
