@@ -226,7 +226,18 @@ struct Produced {
   uint64_t packets = 0;
   uint64_t elapsedNs = 0, usedNs = 0; ///< Time that passed, and that of the processor.
   uint64_t waits = 0;                 ///< How often it gave up its core by itself: for space in the ring.
+  double counterNs = 0;               ///< Reading the counter, in this thread: a packet needs it twice.
 };
+
+/// Processor time of reading the counter. Tells how fast the machine is just now.
+double counterNs() {
+  constexpr unsigned reads = 200'000;
+  uint64_t sum = 0, start = processorNs();
+  for (unsigned i = 0; i < reads; ++i)
+    sum += ticks();
+  const uint64_t used = processorNs() - start;
+  return sum ? double(used) / reads : 0;
+}
 
 // Flat, as the client library's calls are.
 [[gnu::flatten]] void produce(ring::Producer &producer, const Workload &workload, double seconds,
@@ -256,7 +267,8 @@ struct Produced {
       giveUp("the ring took no record");
     producer.completeInPlace(underway, access, Completion::Done, value);
   }
-  done = {packets, nanoseconds() - start, processorNs() - startNs, ownWaits() - startWaits};
+  done = {packets, nanoseconds() - start, processorNs() - startNs, ownWaits() - startWaits, 0};
+  done.counterNs = counterNs();
 }
 
 /// One producer, one collector, to a file; then the file is read in order, hashes checked.
@@ -332,6 +344,7 @@ json::Object stream(const ScratchDirectory &scratch, const Workload &workload, c
   result["finish_s"] = rounded(finishing); // Of the elapsed time: until all of it is on the disk.
   result["producer_ns"] = rounded(double(produced.elapsedNs) / double(packets));
   result["producer_cpu_ns"] = rounded(double(produced.usedNs) / double(packets));
+  result["counter_ns"] = rounded(produced.counterNs);
   result["producer_waits"] = int64_t(produced.waits);
   result["collector_waits"] = int64_t(waits);
   result["collector_cpu_ns"] = rounded(collectorNs / double(packets));

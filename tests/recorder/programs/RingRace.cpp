@@ -24,7 +24,11 @@ void produce(Producer &producer, uint16_t thread) {
     event.kind = uint8_t(PacketKind::Marker);
     event.thread = thread;
     event.address = i;
-    producer.append(event, payload, i % sizeof(payload));
+    if (i % 2)
+      producer.append(event, payload, i % sizeof(payload));
+    else
+      producer.appendEvent(Access::makeEvent(PacketKind::Marker, i, 0, 0, thread, Origin::Program), payload,
+                           i % sizeof(payload));
     Access access = Access::make(PacketKind::RegisterRead, i, 0, 0, 1, thread, 4, Origin::Program);
     IssuedAccess underway = producer.issueInPlace(access);
     producer.completeInPlace(underway, access, Completion::Done, i);
