@@ -360,7 +360,7 @@ private:
     return LineVerdict::notUnderstood(column, "a reply to no command");
   }
 
-  void keepReply(StringRef text) { lastReply.assign(text.data(), std::min<size_t>(text.size(), 256)); }
+  void keepReply(StringRef text) { lastReply = std::string_view(text.take_front(256)); }
 
   void writeRaised(ImportOutput &out) {
     for (auto [vector, time] : raised) {
