@@ -141,6 +141,21 @@ llvm::Expected<OutputFile> OutputFile::create(llvm::StringRef path, std::string 
                    "Wait for it to end, or choose another output.");
 }
 
+llvm::Error OutputFile::removeAbandoned(const std::string &partial) {
+  const int fd = ::open(partial.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0)
+    return llvm::Error::success(); // Not there, or nothing of ours: create() says what is wrong with it.
+  struct stat status;
+  const bool isOurs = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+                      ::flock(fd, LOCK_EX | LOCK_NB) == 0 && sameFile(fd, partial);
+  const int failed = isOurs && ::unlink(partial.c_str()) != 0 ? errno : 0;
+  ::close(fd);
+  if (failed)
+    return failSystem("cannot-create", "cannot remove what a dead writer left: " + errnoText(failed),
+                      partial);
+  return llvm::Error::success();
+}
+
 OutputFile::OutputFile(OutputFile &&other) noexcept
     : fd(std::exchange(other.fd, -1)), path(std::move(other.path)), partial(std::move(other.partial)),
       bytes(other.bytes) {}

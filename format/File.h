@@ -43,6 +43,9 @@ class OutputFile {
 public:
   /// Failures: already-being-written (Usage), cannot-create (Usage for a bad path, System otherwise).
   static llvm::Expected<OutputFile> create(llvm::StringRef path, std::string partial);
+  /// Removes what a dead writer left under the name `partial`, if that can be made again from something else;
+  /// what a living one writes there stays. Failure: cannot-create (System).
+  static llvm::Error removeAbandoned(const std::string &partial);
   OutputFile(OutputFile &&other) noexcept;
   OutputFile &operator=(OutputFile &&other) noexcept;
   OutputFile(const OutputFile &) = delete;

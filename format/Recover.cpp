@@ -168,6 +168,9 @@ llvm::Error Recovery::createWriter(llvm::StringRef out) {
   writing.maxWindowPackets = ~uint64_t(0); // Windows are as they were.
   writing.partialPath = partialOf(out);
   writing.syncOnFinish = options.syncOnFinish;
+  // A recovery that was killed is made again.
+  if (llvm::Error error = OutputFile::removeAbandoned(writing.partialPath))
+    return error;
   llvm::Expected<std::unique_ptr<TapeWriter>> created = TapeWriter::create(out, manifest, writing);
   if (!created)
     return created.takeError();
@@ -546,6 +549,8 @@ llvm::Expected<RecoverReport> Recovery::run(llvm::StringRef out, const TapeProgr
 /// The input was whole: a copy of it.
 llvm::Expected<RecoverReport> copyTape(const InputFile &in, const VerifyReport &verified, llvm::StringRef out,
                                        bool sync, const TapeProgress &progress) {
+  if (llvm::Error error = OutputFile::removeAbandoned(partialOf(out)))
+    return error;
   llvm::Expected<OutputFile> file = OutputFile::create(out, partialOf(out));
   if (!file)
     return file.takeError();

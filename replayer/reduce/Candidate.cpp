@@ -39,7 +39,7 @@ public:
       bool stays = *followed;
       if (!selection.asTheyAre)
         stays = isSensible(uint32_t(i), stays);
-      if (made.overfull)
+      if (made.ahead)
         return std::move(made);
       if (!stays)
         continue;
@@ -87,7 +87,8 @@ private:
     // What only the recorder looked at is in no part, and is none the worse for that.
     outstanding.add(i, stays || image.isEvidenceOnly(i));
     if (stays && image.roles[i].kind == QueueRole::Kind::Submit)
-      made.overfull = outstanding.overfull(i, queue(image.packets[i], image.roles[i].queue).size);
+      made.ahead = outstanding.overfull(i, queue(image.packets[i], image.roles[i].queue).size);
+    made.ahead |= stays && outstanding.isUnordered(i);
     dropped[i] = !stays;
     return stays;
   }

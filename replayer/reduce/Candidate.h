@@ -39,8 +39,9 @@ struct Candidate {
   std::vector<uint32_t> original;
   std::vector<WindowInfo> windows;
   std::map<std::pair<uint64_t, uint64_t>, std::vector<uint8_t>> contents; ///< That the tape does not have.
-  /// The host overwrites what the device may not have fetched: what then happens says nothing.
-  bool overfull = false;
+  /// The host is ahead of the device where it was not on the tape (Outstanding): what happens then says
+  /// nothing.
+  bool ahead = false;
 };
 /// Errors: the tape's, where a content that is changed cannot be read. A change that does not fit its packet
 /// is not made.

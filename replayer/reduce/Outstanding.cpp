@@ -32,7 +32,7 @@ void Outstanding::add(uint32_t i, bool kept) {
     std::deque<Work> &queue = queues[queueOf(i)];
     if (queue.size() >= mostWork)
       queue.pop_front();
-    queue.push_back({i, true, kept});
+    queue.push_back({i, true, kept, !kept});
   } else if (role.all) {
     for (auto &[key, queue] : queues)
       if (key.first == packet.device)
@@ -59,6 +59,29 @@ bool Outstanding::overfull(uint32_t submit, uint64_t size) const {
   auto onTape = llvm::count_if(queue->second, [](const Work &work) { return work.onTape; });
   auto inPart = llvm::count_if(queue->second, [](const Work &work) { return work.inPart; });
   return uint64_t(inPart) > size - 1 && uint64_t(onTape) <= size - 1;
+}
+
+bool Outstanding::isUnordered(uint32_t i) const {
+  const Packet &packet = image.packets[i];
+  if (image.work[i].of != i)
+    return false;
+  const Queue own = queueOf(i);
+  // Here: others at work that the host had waited for. Anywhere: a command left out that made its queue wait,
+  // and the queue goes on.
+  bool elsewhere = false, goesOn = false;
+  for (const auto &[key, queue] : queues) {
+    if (key.first != packet.device)
+      continue;
+    bool loose = false;
+    for (const Work &work : queue) {
+      if (key != own && work.inPart && !work.onTape)
+        return true;
+      loose |= work.gone && work.onTape && image.work[work.packet].orders;
+      goesOn |= loose && work.inPart;
+      elsewhere |= key != own && work.inPart;
+    }
+  }
+  return elsewhere && goesOn;
 }
 
 bool Outstanding::isOpenInPartOnly(uint32_t work) const {

@@ -11,8 +11,8 @@ namespace tapeback {
 
 /// Refers to the image. Told of all packets in the tape's order. Work is outstanding from the packet that
 /// hands it over until one that shows it as done: a wait for its fence, its completion, a read of what the
-/// description calls done or idle. Semaphores between queues are not followed: where the tape itself breaks a
-/// rule, as far as can be seen here, the part may, too.
+/// description calls done or idle. Where the tape itself breaks a rule, as far as can be seen here, the part
+/// may, too: what a semaphore orders is not followed, only that it is still there.
 class Outstanding {
 public:
   explicit Outstanding(const TapeImage &image) : image(image) {}
@@ -22,6 +22,9 @@ public:
   /// The entry that was added last has overwritten one in the ring that may not have been fetched: more than
   /// size - 1 are outstanding.
   bool overfull(uint32_t submit, uint64_t size) const;
+  /// It gives the device something to do, and queues are at work at once that were not on the tape: nothing
+  /// that the host waited for, and no command that orders them, is between them any more.
+  bool isUnordered(uint32_t packet) const;
   /// False: what this one looks at (a transfer's end, memory, a register) was at rest on the tape, and may
   /// not be in the part.
   bool isSettled(uint32_t packet) const;
@@ -30,6 +33,7 @@ private:
   struct Work {
     uint32_t packet;
     bool onTape, inPart; ///< Outstanding there.
+    bool gone;           ///< Not in the part at all.
   };
   using Queue = std::pair<uint16_t, uint64_t>; ///< Device; queue or, above all queues, activity.
   struct Incoming {

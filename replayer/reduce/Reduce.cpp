@@ -8,9 +8,9 @@ namespace tapeback {
 namespace {
 
 /// In the order in which they come; a state says in which it was.
-enum class Stage : uint8_t { Spans, Windows, Commands, Shortening, Zeroing, Groups, Packets };
+enum class Stage : uint8_t { Spans, Windows, Commands, Shortening, Zeroing, Passive, Groups, Packets };
 constexpr llvm::StringLiteral stageNames[] = {"spans",   "windows", "commands", "shortening",
-                                              "zeroing", "groups",  "packets"};
+                                              "zeroing", "passive", "groups",   "packets"};
 
 /// A resumed search does not do again what it had done.
 Stage firstStage(const ReduceOptions &options) {
@@ -36,20 +36,25 @@ llvm::Expected<bool> removeUnits(Search &search, llvm::ArrayRef<Unit> units, con
 /// vain.
 constexpr size_t few = 64;
 
+/// All at once. `neverAll`: together they are all there is.
+std::vector<Group> together(const std::vector<Unit> &units, bool neverAll) {
+  return {{0, units.size(), neverAll}};
+}
+
+std::vector<Group> oneByOne(const std::vector<Unit> &units) {
+  std::vector<Group> groups;
+  for (size_t i = 0; i < units.size(); ++i)
+    groups.push_back({i, i + 1, false});
+  return groups;
+}
+
 /// Takes away as many units as it can, the last ones first: what comes early is what the rest needs.
-/// `neverAll`: together they are all there is.
-llvm::Error removeInGroups(Search &search, const char *stage, const std::vector<Unit> &units, bool neverAll,
-                           bool oneByOne = false) {
+llvm::Error removeInGroups(Search &search, const char *stage, const std::vector<Unit> &units,
+                           std::vector<Group> groups) {
   uint64_t runsBefore = search.report().runs;
   auto remove = [&](Group group) {
     return removeUnits(search, llvm::ArrayRef(units).slice(group.first, group.size()), stage);
   };
-  std::vector<Group> groups;
-  if (oneByOne)
-    for (size_t i = 0; i < units.size(); ++i)
-      groups.push_back({i, i + 1, false});
-  else
-    groups.push_back({0, units.size(), neverAll});
   llvm::Expected<std::vector<size_t>> left =
       changeInGroups(std::move(groups), remove, [&] { return search.over(); });
   if (!left)
@@ -85,10 +90,28 @@ llvm::Error removeSpans(Search &search) {
     std::vector<Unit> units = spanUnits(search.tape(), depth);
     if (units.empty())
       break;
-    if (llvm::Error error = removeInGroups(search, "spans", units, false))
+    if (llvm::Error error = removeInGroups(search, "spans", units, together(units, false)))
       return error;
   }
   return llvm::Error::success();
+}
+
+/// The last one fails, and without the first there is mostly nothing to go on: these are for the later
+/// stages.
+llvm::Error removeWindows(Search &search) {
+  std::vector<Unit> units = windowUnits(search.tape());
+  auto isGone = [&](const Unit &unit) {
+    return llvm::none_of(unit, [&](uint32_t packet) { return search.best().kept[packet]; });
+  };
+  llvm::erase_if(units, isGone);
+  const size_t last = units.empty() ? 0 : units.size() - 1;
+  if (llvm::Error error =
+          removeInGroups(search, "windows", units, {{std::min<size_t>(1, last), last, false}}))
+    return error;
+  // Once more: what depends on how many there are may go in another order.
+  llvm::erase_if(units, isGone);
+  return removeInGroups(search, "windows", units,
+                        units.size() <= few ? oneByOne(units) : std::vector<Group>());
 }
 
 /// Spans, windows, commands; simpler; packets.
@@ -98,19 +121,24 @@ llvm::Error byStages(Search &search) {
     if (llvm::Error error = removeSpans(search))
       return error;
   if (first <= Stage::Windows)
-    if (llvm::Error error = removeInGroups(search, "windows", windowUnits(search.tape()), true))
+    if (llvm::Error error = removeWindows(search))
       return error;
   if (first <= Stage::Commands) {
     std::vector<Unit> units = commandUnits(search.tape(), search.best());
-    if (llvm::Error error = removeInGroups(search, "commands", units, true, units.size() <= few))
+    if (llvm::Error error = removeInGroups(search, "commands", units,
+                                           units.size() <= few ? oneByOne(units) : together(units, true)))
       return error;
   }
   if (first <= Stage::Zeroing)
     if (llvm::Error error = simplify(search))
       return error;
-  std::vector<Unit> units = packetUnits(search.tape(), search.best());
+  const uint32_t failing = uint32_t(search.report().first.place.packet);
+  std::vector<Unit> units = passiveUnits(search.tape(), search.best(), failing);
+  if (llvm::Error error = removeInGroups(search, "passive", units, together(units, false)))
+    return error;
+  units = packetUnits(search.tape(), search.best());
   if (first <= Stage::Groups && units.size() > few)
-    if (llvm::Error error = removeInGroups(search, "groups", units, true))
+    if (llvm::Error error = removeInGroups(search, "groups", units, together(units, true)))
       return error;
   return removeSingly(search);
 }

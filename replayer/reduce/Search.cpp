@@ -77,7 +77,7 @@ llvm::Expected<bool> Search::fails(const Candidate &candidate) {
   // What depends on something that went before has gone with it: no other candidate than the last.
   if (identity == bestIdentity)
     return true;
-  if (candidate.packets.empty() || candidate.overfull || tried.count(identity))
+  if (candidate.packets.empty() || candidate.ahead || tried.count(identity))
     return false;
   llvm::Expected<std::unique_ptr<TapeSource>> source = sourceOf(image, candidate);
   if (!source)
@@ -212,9 +212,9 @@ llvm::Error Search::begin() {
       endpoints.good && std::none_of(image.packets.begin(), image.packets.end(), [](const Packet &packet) {
         return packet.completion == Completion::TimedOut;
       });
-  // A part of the tape that waits longer than all of it took waits for what is not there any more. Not less
-  // than a second: on a busy machine simulated devices are slow.
-  uint64_t patience = std::max<uint64_t>(taken.elapsed() / rate.runs, 1'000'000'000);
+  // A part of the tape that waits longer than all of it took waits for what is not there any more. With a
+  // reserve: on a machine that is busy with something else simulated devices are slow.
+  uint64_t patience = std::max<uint64_t>(2 * (taken.elapsed() / rate.runs), 200'000'000);
   trial.player.waits.maxHostTime = std::min(trial.player.waits.maxHostTime, patience);
   llvm::Expected<Candidate> candidate = makeCandidate(image, best);
   return candidate ? accept(best, *candidate) : candidate.takeError();

@@ -80,9 +80,9 @@ llvm::Error Simplifying::halve(std::vector<Length> &lengths, llvm::ArrayRef<size
   return llvm::Error::success();
 }
 
-/// Down by ever smaller steps; the last ones are an eighth of what it is by then.
+/// Down by ever smaller steps; the last ones are a quarter of what it is by then.
 llvm::Error Simplifying::lessen(const Length &length) {
-  constexpr uint64_t parts = 8;
+  constexpr uint64_t parts = 4;
   uint64_t present = length.present;
   for (uint64_t step = present / 2; step && step >= present / parts && !search.over();) {
     if (present - step <= 1) {

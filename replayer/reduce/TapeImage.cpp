@@ -37,7 +37,8 @@ llvm::Expected<TapeImage> TapeImage::load(TapeSource &source) {
     return error;
   image.findRestated();
   image.findCompletions();
-  image.findWork();
+  if (llvm::Error error = image.findWork())
+    return error;
   return image;
 }
 
@@ -327,7 +328,19 @@ static const RegisterDescription *registerRead(const TapeSource &source, const P
   return reg && reg->offset == packet.address ? reg : nullptr;
 }
 
-void TapeImage::findWork() {
+/// Whether the entry makes its queue wait for another.
+static llvm::Expected<bool> isOrdering(TapeSource &source, const Packet &submit, const PacketExtra &extra) {
+  const Description &description = *source.description(submit.device);
+  if (submit.value >= description.queues.size() || !extra.payload)
+    return false;
+  llvm::Expected<llvm::ArrayRef<uint8_t>> entry = source.reader().blob(extra.payload);
+  if (!entry)
+    return entry.takeError();
+  const EntryForm *form = description.layouts[description.queues[size_t(submit.value)].layout].formOf(*entry);
+  return form && form->sync && form->sync->kind != EntryForm::Sync::Kind::Signal;
+}
+
+llvm::Error TapeImage::findWork() {
   work.assign(packets.size(), {});
   std::map<std::pair<uint16_t, unsigned>, uint32_t> started; // By device and activity.
   for (uint32_t i = 0; i < packets.size(); ++i) {
@@ -336,9 +349,13 @@ void TapeImage::findWork() {
     if (!description)
       continue;
     PacketWork &role = work[i];
-    if (packet.kind == PacketKind::Submit)
+    if (packet.kind == PacketKind::Submit) {
       role.of = i;
-    else if (packet.kind == PacketKind::DmaDescriptor && extras[i].link == noLink)
+      llvm::Expected<bool> orders = isOrdering(*source, packet, extras[i]);
+      if (!orders)
+        return orders.takeError();
+      role.orders = *orders;
+    } else if (packet.kind == PacketKind::DmaDescriptor && extras[i].link == noLink)
       role.of = needs[i];
     else if (packet.kind == PacketKind::DmaDescriptor) {
       auto found = started.find({packet.device, unsigned(extras[i].link)});
@@ -375,6 +392,7 @@ void TapeImage::findWork() {
       return queue.head == index || queue.tail == index || queue.done == index;
     });
   }
+  return llvm::Error::success();
 }
 
 } // namespace tapeback

@@ -20,6 +20,7 @@ struct PacketWork {
   bool andBefore = false;       ///< … and all that came before in the same queue.
   bool all = false;             ///< It shows that nothing is left to do.
   bool progress = false;        ///< It says how far a queue is.
+  bool orders = false;          ///< An entry behind which its queue waits for another.
   unsigned activity = 0;        ///< Of a write that starts one.
 };
 
@@ -65,7 +66,7 @@ private:
   llvm::Error findRoles();
   void findFills();
   llvm::Error findNeeds();
-  void findWork();
+  llvm::Error findWork();
   void findCompletions();
   void findRestated();
 };

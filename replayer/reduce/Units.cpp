@@ -1,6 +1,8 @@
 #include "replayer/reduce/Units.h"
 #include "replayer/Commands.h"
+#include "replayer/PacketRoles.h"
 #include "llvm/ADT/IntEqClasses.h"
+#include <set>
 
 namespace tapeback {
 
@@ -145,6 +147,22 @@ std::vector<Unit> commandUnits(const TapeImage &image, const Selection &selectio
     if (isNew)
       units.emplace_back();
     units[found->second].push_back(i);
+  }
+  return units;
+}
+
+std::vector<Unit> passiveUnits(const TapeImage &image, const Selection &selection, uint32_t failing) {
+  std::set<uint32_t> needed;
+  for (uint32_t i = failing; i < image.packets.size() && needed.insert(i).second;)
+    i = image.needs[i];
+  std::vector<Unit> units;
+  for (uint32_t i = 0; i < image.packets.size(); ++i) {
+    PacketKind kind = image.packets[i].kind;
+    bool isPassive = isEvent(kind) || kind == PacketKind::DmaDescriptor ||
+                     kind == PacketKind::DmaCompletion || kind == PacketKind::Acquire ||
+                     kind == PacketKind::MemoryRead || kind == PacketKind::Oracle;
+    if (isPassive && selection.kept[i] && !needed.count(i))
+      units.push_back({i});
   }
   return units;
 }

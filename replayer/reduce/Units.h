@@ -16,6 +16,9 @@ std::vector<Unit> windowUnits(const TapeImage &image);
 /// its fence, and the register writes before it whose values no other command can have seen. Everything else
 /// stands alone.
 std::vector<Unit> commandUnits(const TapeImage &image, const Selection &selection);
+/// Packets that only tell or look, and ask nothing of the device: one each. Not the failing one, nor what
+/// that is about.
+std::vector<Unit> passiveUnits(const TapeImage &image, const Selection &selection, uint32_t failing);
 std::vector<Unit> packetUnits(const TapeImage &image, const Selection &selection);
 
 } // namespace tapeback

@@ -1,5 +1,6 @@
 // The smallest part as a tape: with the bad target's answers, and a check that wants the good one's.
 #include "format/Failure.h"
+#include "format/File.h"
 #include "format/TapeWriter.h"
 #include "replayer/History.h"
 #include "replayer/reduce/Reduce.h"
@@ -384,7 +385,12 @@ llvm::Expected<ReducedTape> writeReduced(const TapeImage &image, const Selection
   Manifest manifest = image.source->reader().manifest();
   manifest.parentRoot = image.source->reader().summary().root;
   manifest.derivation = "reduce";
-  llvm::Expected<std::unique_ptr<TapeWriter>> writer = TapeWriter::create(out, manifest);
+  // A name of its own: what a killed reduction left there is made again, a recording's would not be.
+  WriterOptions writing;
+  writing.partialPath = out.str() + ".reduce.partial";
+  if (llvm::Error error = OutputFile::removeAbandoned(writing.partialPath))
+    return error;
+  llvm::Expected<std::unique_ptr<TapeWriter>> writer = TapeWriter::create(out, manifest, writing);
   if (!writer)
     return writer.takeError();
   llvm::Expected<ReducedTape> written = Writing(image, *candidate, **source, **writer).run(*captured);

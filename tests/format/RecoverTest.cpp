@@ -2,7 +2,9 @@
 // what is missing, and keeps what refers to what.
 #include "tests/format/TapeSupport.h"
 
+#include <fcntl.h>
 #include <optional>
+#include <sys/file.h>
 #include <unistd.h>
 
 using namespace tapeback;
@@ -394,6 +396,26 @@ TEST_CASE("what a killed writer left is recovered under the name the tape would 
       recoverTape(specimen.file("run.tape.partial"), specimen.file("run.tape"), {.syncOnFinish = false}));
   expectRecovered(specimen.file("run.tape"), specimen.session);
   CHECK(readFile(specimen.file("run.tape.partial")).size() == specimen.bytes.size() - 3000);
+}
+
+TEST_CASE("what a killed recovery left goes with the next one, but not what a living one writes") {
+  Specimen specimen;
+  const std::string partial = specimen.file("out.tape.recover.partial");
+  writeFile(specimen.file("cut.tape"), Bytes(specimen.bytes.begin(), specimen.bytes.end() - 3000));
+  for (const char *from : {"cut.tape", "whole.tape"}) {
+    writeFile(specimen.file("whole.tape"), specimen.bytes);
+    writeFile(partial, Bytes(5000, 0x7b));
+    expectValue(recoverTape(specimen.file(from), specimen.file("out.tape"), {.syncOnFinish = false}));
+    CHECK(::access(partial.c_str(), F_OK) != 0);
+    CHECK(::access((partial + ".stale").c_str(), F_OK) != 0);
+  }
+  writeFile(partial, Bytes(5000, 0x7b));
+  const int held = ::open(partial.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(::flock(held, LOCK_EX | LOCK_NB) == 0);
+  CHECK(codeOf(recoverTape(specimen.file("cut.tape"), specimen.file("out.tape"), {.syncOnFinish = false})) ==
+        "already-being-written");
+  CHECK(readFile(partial).size() == 5000);
+  ::close(held);
 }
 
 TEST_CASE("what cannot be recovered is refused, and leaves nothing") {

@@ -638,23 +638,57 @@ TEST_CASE("candidates: a host that is ahead of the device where it was not is no
   auto has = [](const Candidate &candidate, uint64_t packet) {
     return llvm::is_contained(candidate.original, uint32_t(packet));
   };
-  CHECK(!with({}).overfull);
+  CHECK(!with({}).ahead);
   // Without one wait six are outstanding, and what the store brought may not be there yet.
   Candidate one = with({waits[1]});
-  CHECK(!one.overfull);
+  CHECK(!one.ahead);
   CHECK(!has(one, completions[1]));
   CHECK(has(one, completions[0]));
   CHECK(has(one, completions[2]));
   // Without two nine are: the first may not have been fetched when the ninth takes its place.
-  CHECK(with({waits[1], waits[2]}).overfull);
+  CHECK(with({waits[1], waits[2]}).ahead);
   // As they are, whatever that means.
   Selection plain;
   plain.kept.assign(image.packets.size(), true);
   plain.kept[size_t(waits[1])] = plain.kept[size_t(waits[2])] = false;
   plain.asTheyAre = true;
   Candidate plainly = llvm::cantFail(makeCandidate(image, plain));
-  CHECK(!plainly.overfull);
+  CHECK(!plainly.ahead);
   CHECK(has(plainly, completions[1]));
+}
+
+TEST_CASE("candidates: queues that took turns on the tape do so in its parts") {
+  QueueProgram program;
+  constexpr uint64_t fence = QueueProgram::data + 0x8000;
+  auto load = minnow_dma(MINNOW_DMA_LOAD, QueueProgram::data, 0, 64, 1, 64, 64);
+  program.submit(0, load);
+  const uint64_t fenced = program.submit(0, minnow_fence(fence, 1, 0)).submit;
+  program.doorbell(0);
+  program.settle();
+  const uint64_t waited = program.wait(fence, 1);
+  // The host waited for the first queue; the second is made to wait by a semaphore.
+  const uint64_t ordered = program.submit(1, minnow_wait(0)).submit;
+  program.submit(1, load);
+  program.doorbell(1);
+  program.submit(0, load);
+  const uint64_t signalled = program.submit(0, minnow_signal(0)).submit;
+  program.doorbell(0);
+  std::unique_ptr<MemoryTape> tape = program.finish();
+  std::unique_ptr<TapeSource> source = llvm::cantFail(TapeSource::create(tape->copy()));
+  TapeImage image = llvm::cantFail(TapeImage::load(*source));
+  auto isAhead = [&](const std::set<uint64_t> &gone) {
+    Selection selection;
+    selection.kept.assign(image.packets.size(), true);
+    for (uint64_t packet : gone)
+      selection.kept[size_t(packet)] = false;
+    return llvm::cantFail(makeCandidate(image, selection)).ahead;
+  };
+  CHECK(!isAhead({}));
+  CHECK(isAhead({waited}));
+  CHECK(isAhead({fenced})); // The wait goes with it.
+  CHECK(isAhead({ordered}));
+  CHECK(isAhead({ordered, signalled}));
+  CHECK(!isAhead({signalled})); // It hangs, and that is all.
 }
 
 TEST_CASE("candidates: a store of an entry that is told of once more is not tried") {

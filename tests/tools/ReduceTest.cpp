@@ -4,7 +4,13 @@
 #include "tests/support/Skip.h"
 #include "llvm/Support/JSON.h"
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sys/file.h>
+#include <unistd.h>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -55,6 +61,41 @@ RunResult replayOf(const std::string &tape, const std::string &target, bool sign
   return runProgram(command);
 }
 
+std::string readAll(const std::string &path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string compile(const ScratchDirectory &scratch, const std::string &text) {
+  std::string source = scratch.file("program.c"), program = scratch.file("program");
+  std::ofstream(source) << text;
+  RunResult compiled =
+      runProgram({"/usr/bin/env", "cc", "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror",
+                  "-I" TAPEBACK_SOURCE_DIR "/recorder", source, "-o", program,
+                  "-L" TAPEBACK_BINARY_DIR "/lib", "-Wl,-rpath," TAPEBACK_BINARY_DIR "/lib", "-ltapeback"});
+  REQUIRE_MESSAGE(compiled.exited(0), compiled);
+  return program;
+}
+
+/// The C program made of `tape`; the compiler's complaints are failures.
+std::string cProgram(const ScratchDirectory &scratch, const std::string &tape) {
+  std::string source = scratch.file("small.c");
+  RunResult run =
+      runProgram({tapebackProgram(), "export", "--json", tape, "--to", "c", "--force", "-o", source});
+  REQUIRE_MESSAGE(run.exited(0), run);
+  CHECK(jsonOf(run).getInteger("checks") == 1);
+  return compile(scratch, readAll(source));
+}
+
+RunResult runOn(const std::string &program, const std::string &target) {
+  return runProgram({"/usr/bin/env", "TAPEBACK_TARGET=" + target, program});
+}
+
+std::string rootOf(const std::string &tape) {
+  RunResult info = runProgram({tapebackProgram(), "info", "--json", tape});
+  return jsonOf(info).getString("root").value_or("none").str();
+}
+
 } // namespace
 
 TEST_CASE("reduce: the least that fails in the same way is left, and it reproduces") {
@@ -81,10 +122,8 @@ TEST_CASE("reduce: the least that fails in the same way is left, and it reproduc
   CHECK_MESSAGE(good.exited(1), good);
 
   // It carries its parent's root, and there is nothing more to take away.
-  RunResult info = runProgram({tapebackProgram(), "info", "--json", failing.tape()});
-  std::string root = jsonOf(info).getString("root").value_or("?").str();
-  info = runProgram({tapebackProgram(), "info", "--json", failing.small()});
-  CHECK(info.out.find(root) != std::string::npos);
+  RunResult info = runProgram({tapebackProgram(), "info", "--json", failing.small()});
+  CHECK(info.out.find(rootOf(failing.tape())) != std::string::npos);
   RunResult again = runProgram({tapebackProgram(), "reduce", "--json", failing.small(), "--target", faulty,
                                 "--against", sound, "-o", failing.scratch.file("again.tape")});
   REQUIRE_MESSAGE(again.exited(0), again);
@@ -152,21 +191,26 @@ TEST_CASE("export to C: the program fails in the same way, and holds on a sound 
 #endif
   Failing failing;
   REQUIRE(failing.reduce().exited(0));
-  std::string source = failing.scratch.file("small.c"), program = failing.scratch.file("small");
-  RunResult run =
-      runProgram({tapebackProgram(), "export", "--json", failing.small(), "--to", "c", "-o", source});
-  REQUIRE_MESSAGE(run.exited(0), run);
-  CHECK(jsonOf(run).getInteger("checks") == 1);
-  RunResult compiled =
-      runProgram({"/usr/bin/env", "cc", "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror",
-                  "-I" TAPEBACK_SOURCE_DIR "/recorder", source, "-o", program,
-                  "-L" TAPEBACK_BINARY_DIR "/lib", "-Wl,-rpath," TAPEBACK_BINARY_DIR "/lib", "-ltapeback"});
-  REQUIRE_MESSAGE(compiled.exited(0), compiled);
-  RunResult bad = runProgram({"/usr/bin/env", "TAPEBACK_TARGET=" + faulty, program});
+  std::string program = cProgram(failing.scratch, failing.small());
+  RunResult bad = runOn(program, faulty);
   CHECK_MESSAGE(bad.exited(1), bad);
   CHECK(bad.err.find("check 'reduced' does not hold") != std::string::npos);
-  RunResult good = runProgram({"/usr/bin/env", "TAPEBACK_TARGET=" + sound, program});
+  RunResult good = runOn(program, sound);
   CHECK_MESSAGE(good.exited(0), good);
+
+  // A program with another content than was wanted fails on the sound device, too.
+  std::string wanted = readAll(failing.scratch.file("small.c"));
+  size_t check = wanted.find("tb_check_memory(device, \"reduced\"");
+  REQUIRE(check != std::string::npos);
+  size_t content = wanted.find("bytes", check);
+  std::string name = wanted.substr(content, wanted.find_first_of(" ,+", content) - content);
+  size_t array = wanted.find(name + "[");
+  REQUIRE(array != std::string::npos);
+  size_t first = wanted.find("0x", array);
+  wanted[first + 3] = wanted[first + 3] == '1' ? '2' : '1';
+  std::string rebuilt = compile(failing.scratch, wanted);
+  RunResult wrong = runOn(rebuilt, sound);
+  CHECK_MESSAGE(wrong.exited(1), wrong);
 }
 
 TEST_CASE("export: what cannot be written so is refused") {
@@ -174,6 +218,64 @@ TEST_CASE("export: what cannot be written so is refused") {
   RunResult run = runProgram(
       {tapebackProgram(), "export", "--json", failing.tape(), "--to", "pascal", "-o", failing.small()});
   CHECK_MESSAGE(run.exited(2), run);
+}
+
+TEST_CASE("reduce: killed at any moment it goes on, and nothing of the killed one is left in the end") {
+  Failing failing;
+  const std::vector<std::string> command{
+      tapebackProgram(), "reduce", "--json", failing.tape(), "--target", faulty,
+      "--against",       sound,    "-o",     failing.small()};
+  std::mt19937 random(3);
+  bool resumes = false;
+  for (unsigned kills = 0; kills < 6; ++kills) {
+    std::vector<std::string> present = command;
+    if (resumes)
+      present.push_back("--resume");
+    else
+      present.push_back("--force");
+    RunOptions options;
+    // Whenever that is: nothing depends on how far it was.
+    options.timeout = std::chrono::milliseconds(20 + random() % 150);
+    RunResult run = runProgram(present, options);
+    if (run.exited(0))
+      break;
+    resumes = std::filesystem::exists(failing.small() + ".state");
+    // What there is, is whole.
+    if (std::filesystem::exists(failing.small())) {
+      RunResult verified = runProgram({tapebackProgram(), "verify", failing.small()});
+      CHECK_MESSAGE(verified.exited(0), verified);
+    }
+  }
+  std::vector<std::string> last = command;
+  last.push_back(resumes && std::filesystem::exists(failing.small() + ".state") ? "--resume" : "--force");
+  RunResult run = runLong(last);
+  REQUIRE_MESSAGE(run.exited(0), run);
+  CHECK(jsonOf(run).getBoolean("minimal") == true);
+  CHECK(jsonOf(run).getInteger("packets").value_or(99) <= 14);
+  RunResult bad = replayOf(failing.small(), faulty, true);
+  CHECK_MESSAGE(bad.exited(0), bad);
+  std::set<std::string> left;
+  for (const auto &entry : std::filesystem::directory_iterator(failing.scratch.path()))
+    left.insert(entry.path().filename().string());
+  CHECK(left == std::set<std::string>{"run.tape", "small.tape"});
+}
+
+TEST_CASE("reduce: into one output only one at a time") {
+  Failing failing;
+  // Who holds the lock: as a search that is under way does.
+  std::string lock = failing.small() + ".state.lock";
+  int held = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(held >= 0);
+  REQUIRE(::flock(held, LOCK_EX | LOCK_NB) == 0);
+  RunResult run = failing.reduce();
+  CHECK_MESSAGE(run.exited(2), run);
+  CHECK(jsonOf(run).getObject("error")->getString("code") == "already-being-written");
+  CHECK(!std::filesystem::exists(failing.small()));
+  // Dead, it holds nothing.
+  ::close(held);
+  run = failing.reduce();
+  CHECK_MESSAGE(run.exited(0), run);
+  CHECK(!std::filesystem::exists(lock));
 }
 
 #ifdef TAPEBACK_HAS_RTL
@@ -192,7 +294,38 @@ TEST_CASE("reduce: commands of queues move up, and doorbells say how many are le
   CHECK(json.getInteger("packets").value_or(99) <= 30);
   RunResult again = replayOf(small, bad, true);
   CHECK_MESSAGE(again.exited(0), again);
-  again = replayOf(small, "model:minnow", false);
-  CHECK_MESSAGE(again.exited(1), again);
+  // The erratum is what fails: without it the RTL does as the model.
+  for (const char *sound : {"model:minnow", "rtl:minnow"}) {
+    again = replayOf(small, sound, true);
+    CHECK_MESSAGE(again.exited(1), again);
+  }
+  std::string program = cProgram(scratch, small);
+  RunResult failed = runOn(program, bad);
+  CHECK_MESSAGE(failed.exited(1), failed);
+  RunResult held = runOn(program, "model:minnow");
+  CHECK_MESSAGE(held.exited(0), held);
+}
+
+TEST_CASE("reduce: a hang is the failure, and the program made of it hangs, too") {
+  ScratchDirectory scratch;
+  const std::string bad = "rtl:minnow?errata=wrap-full-hang", tape = scratch.file("m.tape"),
+                    small = scratch.file("small.tape");
+  RunResult run =
+      runProgram({tapebackProgram(), "record", "--json", "--target", bad, "-o", tape, "--",
+                  TAPEBACK_BINARY_DIR "/bin/tests/minnow-errata", "wrap-full-hang", "--hit", "5"});
+  REQUIRE_MESSAGE(run.exited(0), run);
+  run = runLong({tapebackProgram(), "reduce", "--json", tape, "--target", bad, "--against", "model:minnow",
+                 "-o", small});
+  REQUIRE_MESSAGE(run.exited(0), run);
+  CHECK(jsonOf(run).getInteger("packets").value_or(99) <= 30);
+  CHECK(replayOf(small, bad, true).exited(0));
+  std::string program = cProgram(scratch, small);
+  RunResult failed = runOn(program, bad);
+  CHECK_MESSAGE(failed.exited(1), failed);
+  for (const char *sound : {"model:minnow", "rtl:minnow"}) {
+    CHECK(!replayOf(small, sound, true).exited(0));
+    RunResult held = runOn(program, sound);
+    CHECK_MESSAGE(held.exited(0), held);
+  }
 }
 #endif

@@ -267,6 +267,8 @@ Error storeState(const std::string &path, ReduceState state, const Side *good, c
   if (good)
     state.good = good->names();
   state.bad = bad.names();
+  if (Error error = OutputFile::removeAbandoned(path + ".partial"))
+    return error;
   Expected<OutputFile> file = OutputFile::create(path, path + ".partial");
   if (!file)
     return file.takeError();
