@@ -39,6 +39,8 @@ CASES = [
     ("an order", "model:edu?fault=early-done", ["model:edu"], EDU, 14),
     ("memory of the device, seen late", *erratum("requant-wrap"), 30),
     ("memory of the device, seen late", *erratum("dma-4k-last-beat"), 30),
+    ("the same, among two busy queues", "rtl:minnow?errata=dma-4k-last-beat", ["model:minnow", "rtl:minnow"],
+     "minnow-stress --seed 5 --commands 40", 30),
     ("two packets far apart", *erratum("reset-head"), 30),
     ("two queues at work", *erratum("wrap-full-hang"), 30),
     ("an order", *erratum("chain-prefetch"), 30),

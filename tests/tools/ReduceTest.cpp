@@ -34,7 +34,6 @@ RunResult runLong(const std::vector<std::string> &command) {
 }
 
 const std::string faulty = "model:edu?fault=dma-last-byte", sound = "model:edu";
-const std::string minnow = TAPEBACK_BINARY_DIR "/bin/minnow-stress";
 
 struct Failing {
   explicit Failing(const std::string &target = faulty, unsigned ops = 60) {
@@ -283,7 +282,8 @@ TEST_CASE("reduce: commands of queues move up, and doorbells say how many are le
   ScratchDirectory scratch;
   const std::string bad = "rtl:minnow?errata=dma-4k-last-beat", tape = scratch.file("m.tape");
   RunResult run = runProgram({tapebackProgram(), "record", "--json", "--target", bad, "-o", tape, "--",
-                              minnow, "--seed", "5", "--commands", "40"});
+                              TAPEBACK_BINARY_DIR "/bin/tests/minnow-errata", "dma-4k-last-beat", "--hit",
+                              "3", "--late", "6"});
   REQUIRE_MESSAGE(run.exited(0), run);
   const std::string small = scratch.file("small.tape");
   run = runLong({tapebackProgram(), "reduce", "--json", tape, "--target", bad, "--against", "model:minnow",

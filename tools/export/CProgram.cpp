@@ -340,6 +340,7 @@ Expected<CProgramReport> Exporting::run() {
      << " * Exits 0 if every check holds, 1 if one does not, 3 if the target fails.\n */\n";
   os << head << arrays
      << "\nint main(void) {\n  tb_device *device = NULL;\n  uint64_t iova = 0;\n  (void)iova;\n"
+     << "  (void)wait_for, (void)placed, (void)holds; /* Not every program needs them. */\n"
      << "  must(tb_open(NULL, &device), \"open\");\n"
      << body << "  must(tb_close(device), \"close\");\n  return failures ? 1 : 0;\n}\n";
   return report;
