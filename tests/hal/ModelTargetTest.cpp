@@ -1,6 +1,6 @@
 // A model as a target: what a plugin offers arrives, unchanged, on the other side of the process boundary.
-#include "hal/TargetLook.h"
 #include "hal/model/ModelTarget.h"
+#include "hal/TargetLook.h"
 #include "tests/hal/Targets.h"
 #include <csignal>
 #include <cstring>
