@@ -151,4 +151,32 @@ AccessRule AccessRules::compute(uint16_t space, uint64_t address, unsigned width
   return rule;
 }
 
+uint64_t bitsThatTellDone(const Description &description, const AccessRule &rule, uint64_t value) {
+  if (!rule.tellsDone)
+    return 0;
+  const unsigned reg = description.indexOf(*rule.reg);
+  uint64_t bits = 0;
+  auto add = [&](const RegisterCondition &condition) {
+    if (condition.reg == reg && !condition.any && condition.holds(value))
+      bits |= condition.mask;
+  };
+  for (const RegisterCondition &condition : description.idle)
+    add(condition);
+  for (const ActivityDescription &activity : description.activities)
+    for (const RegisterCondition &condition : activity.done)
+      add(condition);
+  return bits;
+}
+
+uint64_t bitsThatTellCause(const Description &description, const AccessRule &rule, uint64_t value) {
+  if (!rule.tellsCause)
+    return 0;
+  const unsigned reg = description.indexOf(*rule.reg);
+  uint64_t bits = 0;
+  for (const InterruptDescription &line : description.interrupts)
+    if (line.cause && line.cause->reg == reg)
+      bits |= value & line.cause->mask & rule.pollMask;
+  return bits;
+}
+
 } // namespace tapeback

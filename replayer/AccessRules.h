@@ -65,6 +65,12 @@ private:
 /// A read of it does something, so that it is never repeated, and never made without need.
 bool isChangedByReads(const RegisterDescription &reg);
 
+/// Of a read that gave `value`: the bits of the register that say that something is done (`done`, `idle`),
+/// and those that say why an interrupt came or is to come. 0 where the rule does not say `tellsDone`,
+/// `tellsCause`.
+uint64_t bitsThatTellDone(const Description &description, const AccessRule &rule, uint64_t value);
+uint64_t bitsThatTellCause(const Description &description, const AccessRule &rule, uint64_t value);
+
 /// All ones of an access of `width` bytes.
 constexpr uint64_t widthMask(unsigned width) {
   return width >= 8 ? ~uint64_t(0) : (uint64_t(1) << (8 * width)) - 1;

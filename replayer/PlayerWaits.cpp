@@ -100,38 +100,19 @@ llvm::Error Player::registerRead(const PacketBatch &batch, size_t index, Observa
   return llvm::Error::success();
 }
 
-/// Of a read that showed something as done, although nothing was seen of a loop: the recorded host was slow,
-/// or the target is. Bits of the register that said so.
+/// Although nothing was seen of a loop: the recorded host was slow, or the target is.
 uint64_t Player::bitsToldDone(const AccessRule &rule, const Packet &packet) const {
   if (!rule.tellsDone || packet.completion != Completion::Done || !following[packet.device].works)
     return 0;
-  const Description &description = *source.description(packet.device);
-  unsigned reg = description.indexOf(*rule.reg);
-  uint64_t bits = 0;
-  auto add = [&](const RegisterCondition &condition) {
-    if (condition.reg == reg && !condition.any && condition.holds(packet.value))
-      bits |= condition.mask;
-  };
-  for (const RegisterCondition &condition : description.idle)
-    add(condition);
-  for (const ActivityDescription &activity : description.activities)
-    for (const RegisterCondition &condition : activity.done)
-      add(condition);
-  return bits;
+  return bitsThatTellDone(*source.description(packet.device), rule, packet.value);
 }
 
-/// Of a read that showed why an interrupt had come or was to come: the bits that said so, unless all there
-/// could be has been seen already.
+/// None if all causes there could be have been seen already.
 uint64_t Player::bitsToldCause(const AccessRule &rule, const Packet &packet) const {
   if (!rule.tellsCause || packet.completion != Completion::Done || !following[packet.device].works ||
       following[packet.device].interrupts.sawAllDone())
     return 0;
-  const Description &description = *source.description(packet.device);
-  uint64_t bits = 0;
-  for (const InterruptDescription &line : description.interrupts)
-    if (line.cause && line.cause->reg == description.indexOf(*rule.reg))
-      bits |= packet.value & line.cause->mask & rule.pollMask;
-  return bits;
+  return bitsThatTellCause(*source.description(packet.device), rule, packet.value);
 }
 
 /// What the program learnt from it holds here as well once the queue is as far.

@@ -189,12 +189,23 @@ TEST_CASE("export to C: the program fails in the same way, and holds on a sound 
   TB_SKIP("a plain C program cannot be linked to a library that is made for sanitizers");
 #endif
   Failing failing;
-  REQUIRE(failing.reduce().exited(0));
+  RunResult run = failing.reduce();
+  REQUIRE_MESSAGE(run.exited(0), run);
   std::string program = cProgram(failing.scratch, failing.small());
   RunResult bad = runOn(program, faulty);
   CHECK_MESSAGE(bad.exited(1), bad);
   CHECK(bad.err.find("check 'reduced' does not hold") != std::string::npos);
   RunResult good = runOn(program, sound);
+  CHECK_MESSAGE(good.exited(0), good);
+
+  // One whose failure hangs on what the host had waited for, in a way that no packet of what is left tells.
+  Failing pair("model:edu?fault=pair", 60);
+  run = pair.reduce({}, "model:edu?fault=pair");
+  REQUIRE_MESSAGE(run.exited(0), run);
+  std::string waiting = cProgram(pair.scratch, pair.small());
+  bad = runOn(waiting, "model:edu?fault=pair");
+  CHECK_MESSAGE(bad.exited(1), bad);
+  good = runOn(waiting, sound);
   CHECK_MESSAGE(good.exited(0), good);
 
   // A program with another content than was wanted fails on the sound device, too.

@@ -1,5 +1,6 @@
 #include "tools/export/CProgram.h"
 #include "format/Failure.h"
+#include "replayer/AccessRules.h"
 #include "replayer/PacketRoles.h"
 #include "replayer/Rows.h"
 #include "replayer/StartState.h"
@@ -65,6 +66,7 @@ public:
 private:
   Error add(uint64_t ordinal, const Packet &packet, const PacketExtra &extra);
   Error oracle(const Packet &packet, const PacketExtra &extra);
+  std::string waitBefore(const Packet &packet);
   Error memoryWrite(const Packet &packet, const PacketExtra &extra);
   Error commandDone(const Packet &packet, const PacketExtra &extra);
   Expected<std::string> bytes(BlobId id, uint64_t offset, uint64_t length);
@@ -88,6 +90,8 @@ private:
   std::map<std::pair<uint64_t, uint64_t>, std::string> named; ///< Contents that are arrays already.
   std::multimap<uint64_t, std::string> points;                ///< Trigger points by packet.
   uint64_t content = 0;
+  std::optional<AccessRules> rules;
+  bool works = false;      ///< Something was handed over since the reset.
   bool justMapped = false; ///< What follows fills fresh memory, as tb_alloc does.
   std::optional<BlobId> expectation;
 };
@@ -183,6 +187,24 @@ Error Exporting::commandDone(const Packet &packet, const PacketExtra &extra) {
   return Error::success();
 }
 
+/// A read that showed something as done, or why an interrupt came, is waited for in a replay, since the host
+/// had waited in some way; so it is here.
+std::string Exporting::waitBefore(const Packet &packet) {
+  const Description *description = source.description(packet.device);
+  if (!description || !works || packet.completion != Completion::Done)
+    return {};
+  const AccessRule &rule = rules->find(packet.space, packet.address, packet.width);
+  if (!rule.reg || rule.readsChange)
+    return {};
+  const uint64_t bits = bitsThatTellDone(*description, rule, packet.value) |
+                        bitsThatTellCause(*description, rule, packet.value);
+  if (!bits)
+    return {};
+  return "  wait_for(tb_poll(device, " + space(packet) + ", " + number(packet.address) + ", " +
+         std::to_string(packet.width) + ", " + number(bits) + ", " + number(packet.value & bits) + ", " +
+         std::to_string(defaultDeadlineNs) + "u, NULL), \"wait\");\n";
+}
+
 Error Exporting::oracle(const Packet &packet, const PacketExtra &extra) {
   Expected<std::string> name = source.name(extra.payload);
   if (!name)
@@ -233,11 +255,12 @@ Error Exporting::add(uint64_t ordinal, const Packet &packet, const PacketExtra &
   switch (packet.kind) {
   case PacketKind::RegisterRead: {
     std::string type = "uint" + std::to_string(bits) + "_t", variable = declare(type.c_str());
-    out << "  must(tb_read" << bits << "(device, " << space(packet) << ", " << number(packet.address) << ", &"
-        << variable << "), \"read\");\n";
+    out << waitBefore(packet) << "  must(tb_read" << bits << "(device, " << space(packet) << ", "
+        << number(packet.address) << ", &" << variable << "), \"read\");\n";
     break;
   }
   case PacketKind::RegisterWrite:
+    works |= rules && rules->find(packet.space, packet.address, packet.width).startsWork;
     out << "  must(tb_write" << bits << "(device, " << space(packet) << ", " << number(packet.address)
         << ", (uint" << bits << "_t)" << number(packet.value) << "), \"write\");\n";
     break;
@@ -280,6 +303,7 @@ Error Exporting::add(uint64_t ordinal, const Packet &packet, const PacketExtra &
   }
   case PacketKind::Reset:
     // The first one is part of opening.
+    works = false;
     if (packet.origin == Origin::Program)
       out << "  must(tb_reset(device), \"reset\");\n";
     break;
@@ -321,6 +345,7 @@ Expected<CProgramReport> Exporting::run() {
   if (!start->keyframes.empty())
     return failUsage("starts-in-the-middle", "the tape begins with a state that the C API cannot restore", {},
                      "reduce the whole tape instead of a part of it");
+  rules.emplace(source.description(0), source.spaceNames(), std::vector<std::string>());
   if (Error error = triggerPointsOf(reader).moveInto(points))
     return error;
   PacketBatch batch;
