@@ -39,10 +39,20 @@ static void wait_for(int code, const char *what) {
   if (code != TB_E_TIMEOUT)
     must(code, what);
 }
-/* Addresses are literal: registers and descriptors have them. */
-static void placed(uint64_t iova, uint64_t wanted) {
-  if (iova == wanted)
-    return;
+/* Addresses are literal: registers and descriptors have them. The lowest free one is handed out; what else lay below in
+ * the recording, and is no part of this program, is taken and not used. */
+static void place(tb_device *device, uint64_t size, uint64_t wanted) {
+  uint64_t iova = 0, below = 0;
+  int tries;
+  for (tries = 0; tries < 4096; ++tries) {
+    must(tb_alloc(device, size, 0, &iova, NULL), "memory");
+    if (iova == wanted)
+      return;
+    if (iova > wanted || (wanted - iova) % 4096)
+      break;
+    must(tb_free(device, iova), "memory");
+    must(tb_alloc(device, wanted - iova < size ? wanted - iova : size, 0, &below, NULL), "memory");
+  }
   fprintf(stderr, "memory lies at 0x%llx, but the tape has it at 0x%llx: use a target of the same kind\n",
           (unsigned long long)iova, (unsigned long long)wanted);
   exit(3);
@@ -283,8 +293,7 @@ Error Exporting::add(uint64_t ordinal, const Packet &packet, const PacketExtra &
         << "u, NULL), \"interrupt\");\n";
     break;
   case PacketKind::MemoryMap:
-    out << "  must(tb_alloc(device, " << extra.length << ", 0, &iova, NULL), \"memory\");\n  placed(iova, "
-        << number(packet.address) << ");\n";
+    out << "  place(device, " << extra.length << ", " << number(packet.address) << ");\n";
     break;
   case PacketKind::MemoryUnmap:
     out << "  must(tb_free(device, " << number(packet.address) << "), \"memory\");\n";
@@ -363,9 +372,8 @@ Expected<CProgramReport> Exporting::run() {
     os << " * The tape is itself made from another: " << comment(reader.manifest().derivation) << "\n";
   os << " *\n * Build: cc THIS.c -ltapeback    Run: TAPEBACK_TARGET=URI ./a.out\n"
      << " * Exits 0 if every check holds, 1 if one does not, 3 if the target fails.\n */\n";
-  os << head << arrays
-     << "\nint main(void) {\n  tb_device *device = NULL;\n  uint64_t iova = 0;\n  (void)iova;\n"
-     << "  (void)wait_for, (void)placed, (void)holds; /* Not every program needs them. */\n"
+  os << head << arrays << "\nint main(void) {\n  tb_device *device = NULL;\n"
+     << "  (void)wait_for, (void)place, (void)holds; /* Not every program needs them. */\n"
      << "  must(tb_open(NULL, &device), \"open\");\n"
      << body << "  must(tb_close(device), \"close\");\n  return failures ? 1 : 0;\n}\n";
   return report;
