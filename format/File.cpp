@@ -2,18 +2,14 @@
 #include "format/File.h"
 
 #include "format/Failure.h"
+#include "format/MessageText.h"
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 
 namespace tapeback {
-
-static std::string errnoText(int error) {
-  return std::generic_category().message(error);
-}
 
 // Which of a failed open or create is the caller's choice of path, and which the machine's failure.
 static bool isPathMistake(int error) {

@@ -1,13 +1,13 @@
 // Reading a text file that somebody named: bounded, and never something that blocks or acts when it is
 // opened.
 #include "format/Failure.h"
+#include "format/MessageText.h"
 #include "format/Text.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 
 namespace tapeback {
@@ -25,10 +25,6 @@ public:
   const int fd;
 };
 
-std::string reasonText(int number) {
-  return std::generic_category().message(number);
-}
-
 /// Refuses what is not a regular file, by what it is.
 llvm::Error checkKind(const struct stat &status, const std::string &path) {
   if (S_ISREG(status.st_mode))
@@ -45,7 +41,7 @@ llvm::Error checkKind(const struct stat &status, const std::string &path) {
 llvm::Expected<std::string> readTextFile(llvm::StringRef path, TextLimits limits) {
   const std::string name = path.str();
   auto cannot = [&](int number) {
-    return failUsage("cannot-read", "cannot be read: " + reasonText(number), name,
+    return failUsage("cannot-read", "cannot be read: " + errnoText(number), name,
                      "check path and permissions");
   };
   if (path.contains('\0'))

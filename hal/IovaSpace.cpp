@@ -1,17 +1,9 @@
 #include "hal/IovaSpace.h"
 #include "format/Failure.h"
-#include "llvm/ADT/StringExtras.h"
+#include "format/MessageText.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace tapeback {
-namespace {
-
-std::string hex(uint64_t value) {
-  return "0x" + llvm::utohexstr(value, /*LowerCase=*/true);
-}
-
-} // namespace
-
 bool IovaSpace::iovaFree(uint64_t iova, uint64_t size) const {
   if (iova >= endIova || endIova - iova < size)
     return false;
@@ -56,10 +48,10 @@ llvm::Expected<IovaSpace::Region> IovaSpace::map(const MapRequest &request) {
     return failUsage("bad-map-request", "memory of no size was asked for");
   if (!llvm::isPowerOf2_64(request.alignment) || request.alignment > endIova)
     return failUsage("bad-map-request",
-                     "alignment " + hex(request.alignment) + " is not a power of two in reach");
+                     "alignment " + hexText(request.alignment) + " is not a power of two in reach");
   if (request.size > storeSize)
-    return failUsage("no-device-memory", hex(request.size) + " bytes are more than the target has", {},
-                     "it has " + hex(storeSize) + " bytes");
+    return failUsage("no-device-memory", hexText(request.size) + " bytes are more than the target has", {},
+                     "it has " + hexText(storeSize) + " bytes");
   if (byIova.size() == maxRegions)
     return failUsage("no-device-memory",
                      "there are " + std::to_string(maxRegions) + " memory regions already");
@@ -69,21 +61,22 @@ llvm::Expected<IovaSpace::Region> IovaSpace::map(const MapRequest &request) {
   if (request.iova) {
     if (*request.iova % pageSize)
       return failUsage("iova-unavailable",
-                       "device address " + hex(*request.iova) + " is not on a 4 KiB boundary");
+                       "device address " + hexText(*request.iova) + " is not on a 4 KiB boundary");
     if (!iovaFree(*request.iova, region.size))
-      return failUsage("iova-unavailable",
-                       hex(region.size) + " bytes at device address " + hex(*request.iova) + " are not free");
+      return failUsage("iova-unavailable", hexText(region.size) + " bytes at device address " +
+                                               hexText(*request.iova) + " are not free");
     region.iova = *request.iova;
   } else {
     std::optional<uint64_t> iova = findIova(region.size, alignment);
     if (!iova)
-      return failUsage("no-device-memory", "no device addresses are left for " + hex(region.size) + " bytes");
+      return failUsage("no-device-memory",
+                       "no device addresses are left for " + hexText(region.size) + " bytes");
     region.iova = *iova;
   }
   std::optional<uint64_t> offset = findOffset(region.size);
   if (!offset)
-    return failUsage("no-device-memory", "no device memory is left for " + hex(region.size) + " bytes", {},
-                     "unmap some, or give the target more (it has " + hex(storeSize) + " bytes)");
+    return failUsage("no-device-memory", "no device memory is left for " + hexText(region.size) + " bytes",
+                     {}, "unmap some, or give the target more (it has " + hexText(storeSize) + " bytes)");
   region.offset = *offset;
   byIova.emplace(region.iova, region);
   byOffset.emplace(region.offset, region.size);
@@ -93,7 +86,7 @@ llvm::Expected<IovaSpace::Region> IovaSpace::map(const MapRequest &request) {
 llvm::Expected<IovaSpace::Region> IovaSpace::unmap(uint64_t iova) {
   auto it = byIova.find(iova);
   if (it == byIova.end())
-    return failUsage("unmapped-memory", "no memory is mapped that starts at device address " + hex(iova));
+    return failUsage("unmapped-memory", "no memory is mapped that starts at device address " + hexText(iova));
   Region region = it->second;
   byOffset.erase(region.offset);
   byIova.erase(it);
@@ -130,8 +123,8 @@ std::optional<uint64_t> IovaSpace::offsetOf(uint64_t iova, uint64_t size) const 
 llvm::Expected<uint64_t> IovaSpace::requireOffset(uint64_t iova, uint64_t size) const {
   if (std::optional<uint64_t> offset = offsetOf(iova, size))
     return *offset;
-  return failUsage("unmapped-memory",
-                   hex(size) + " bytes at device address " + hex(iova) + " are not in one mapped region");
+  return failUsage("unmapped-memory", hexText(size) + " bytes at device address " + hexText(iova) +
+                                          " are not in one mapped region");
 }
 
 std::vector<IovaSpace::Region> IovaSpace::regions() const {

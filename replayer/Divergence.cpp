@@ -1,13 +1,9 @@
 #include "replayer/Divergence.h"
+#include "format/MessageText.h"
 #include "replayer/Commands.h"
 #include "replayer/History.h"
-#include "llvm/ADT/StringExtras.h"
 
 namespace tapeback {
-
-static std::string hexOf(uint64_t value) {
-  return "0x" + llvm::utohexstr(value, /*LowerCase=*/true);
-}
 
 static std::string durationText(uint64_t nanoseconds) {
   if (nanoseconds >= 1'000'000'000 && nanoseconds % 100'000'000 == 0) {
@@ -118,18 +114,19 @@ std::string divergenceText(const Divergence &d, llvm::StringRef expectedName, ll
   if (!d.reg.empty())
     text += " " + d.reg + (d.field.empty() ? "" : "." + d.field);
   if (d.address || !d.space.empty())
-    text += " at " + hexOf(d.address);
+    text += " at " + hexText(d.address);
   text += ")";
   if (d.offset && d.space == "memory")
     text += ", byte " + std::to_string(*d.offset);
   text += ": ";
   if (d.expected && d.actual)
-    text += expectedName.str() + " " + hexOf(*d.expected) + ", " + actualName.str() + " " + hexOf(*d.actual);
+    text +=
+        expectedName.str() + " " + hexText(*d.expected) + ", " + actualName.str() + " " + hexText(*d.actual);
   else
     text += ruleText(d.rule);
   if (d.wait)
-    text += "; waited " + durationText(d.wait->deadline) + " for value & " + hexOf(d.wait->mask) + " = " +
-            hexOf(d.wait->expected);
+    text += "; waited " + durationText(d.wait->deadline) + " for value & " + hexText(d.wait->mask) + " = " +
+            hexText(d.wait->expected);
   if (!d.place.commandText.empty())
     text += " [" + d.place.commandText + "]";
   if (!d.failure.empty())

@@ -1,7 +1,7 @@
 #include "hal/qemu/GuestMemory.h"
 #include "format/Failure.h"
+#include "format/MessageText.h"
 #include "hal/IovaSpace.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <atomic>
 #include <cerrno>
@@ -16,10 +16,6 @@ namespace {
 constexpr uint64_t reservedEnd = 0x100000;
 constexpr size_t freeRangesTold = 8;
 
-std::string hexBytes(uint64_t value) {
-  return "0x" + llvm::utohexstr(value, /*LowerCase=*/true);
-}
-
 } // namespace
 
 GuestMemory::GuestMemory(FileDescriptor file, uint8_t *base, uint64_t bytes, uint64_t end)
@@ -33,7 +29,7 @@ GuestMemory::~GuestMemory() {
 
 llvm::Expected<std::unique_ptr<GuestMemory>> GuestMemory::create(uint64_t bytes, uint64_t dmaMask) {
   auto failed = [&](const char *what) {
-    return failSystem("out-of-memory", std::string("guest memory of ") + hexBytes(bytes) + " bytes: " + what +
+    return failSystem("out-of-memory", std::string("guest memory of ") + hexText(bytes) + " bytes: " + what +
                                            ": " + std::strerror(errno));
   };
   FileDescriptor file(::memfd_create("tapeback-guest-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -84,7 +80,7 @@ std::string GuestMemory::freeRanges() const {
   uint64_t from = 0;
   auto tell = [&](uint64_t to) {
     if (to > from && ++count <= freeRangesTold)
-      text += (count > 1 ? ", " : " ") + hexBytes(from) + "–" + hexBytes(to - 1);
+      text += (count > 1 ? ", " : " ") + hexText(from) + "–" + hexText(to - 1);
   };
   for (const auto &[start, range] : used) {
     tell(std::min(start, end));
@@ -110,11 +106,11 @@ llvm::Expected<MemoryRegion> GuestMemory::map(const MapRequest &request) {
     return failUsage("bad-map-request", "memory of no size was asked for");
   if (!llvm::isPowerOf2_64(request.alignment) || request.alignment > end)
     return failUsage("bad-map-request",
-                     "alignment " + hexBytes(request.alignment) + " is not a power of two in reach");
+                     "alignment " + hexText(request.alignment) + " is not a power of two in reach");
   if (request.size > end)
     return failUsage(request.iova ? "iova-unavailable" : "no-device-memory",
-                     hexBytes(request.size) + " bytes are more than the device can reach", {},
-                     "it reaches " + hexBytes(end) + " bytes; ram=SIZE changes how much there is");
+                     hexText(request.size) + " bytes are more than the device can reach", {},
+                     "it reaches " + hexText(end) + " bytes; ram=SIZE changes how much there is");
   if (used.size() >= maxRegions)
     return failUsage("no-device-memory",
                      "there are " + std::to_string(maxRegions) + " memory regions already");
@@ -124,17 +120,17 @@ llvm::Expected<MemoryRegion> GuestMemory::map(const MapRequest &request) {
   if (request.iova) {
     if (*request.iova % pageSize)
       return failUsage("iova-unavailable",
-                       "device address " + hexBytes(*request.iova) + " is not on a 4 KiB boundary");
+                       "device address " + hexText(*request.iova) + " is not on a 4 KiB boundary");
     if (!isFree(*request.iova, length))
       return failUsage("iova-unavailable",
-                       hexBytes(length) + " bytes at device address " + hexBytes(*request.iova) +
+                       hexText(length) + " bytes at device address " + hexText(*request.iova) +
                            " are not free",
                        {}, freeRanges());
     region.iova = *request.iova;
   } else {
     std::optional<uint64_t> found = findFree(length, std::max(request.alignment, pageSize));
     if (!found)
-      return failUsage("no-device-memory", "no device memory is left for " + hexBytes(length) + " bytes", {},
+      return failUsage("no-device-memory", "no device memory is left for " + hexText(length) + " bytes", {},
                        freeRanges() + "; ram=SIZE gives more");
     region.iova = *found;
   }
@@ -148,8 +144,7 @@ llvm::Expected<MemoryRegion> GuestMemory::map(const MapRequest &request) {
 llvm::Error GuestMemory::unmap(uint64_t iova) {
   auto it = used.find(iova);
   if (it == used.end() || it->second.reserved)
-    return failUsage("unmapped-memory",
-                     "no memory is mapped that starts at device address " + hexBytes(iova));
+    return failUsage("unmapped-memory", "no memory is mapped that starts at device address " + hexText(iova));
   uint64_t length = it->second.length;
   used.erase(it);
   return clear(iova, length);
@@ -163,7 +158,7 @@ llvm::Expected<uint8_t *> GuestMemory::locate(uint64_t iova, uint64_t length) co
     if (!range.reserved && into < range.length && range.length - into >= length)
       return base + iova;
   }
-  return failUsage("unmapped-memory", hexBytes(length) + " bytes at device address " + hexBytes(iova) +
+  return failUsage("unmapped-memory", hexText(length) + " bytes at device address " + hexText(iova) +
                                           " are not in one mapped region");
 }
 

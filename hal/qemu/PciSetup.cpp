@@ -1,4 +1,5 @@
 #include "hal/qemu/PciSetup.h"
+#include "format/MessageText.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -19,10 +20,6 @@ constexpr uint32_t statusCapabilities = 1u << 20; // Status is the upper half of
 
 constexpr uint8_t msiCapability = 0x05;
 constexpr uint32_t msiEnable = 1u << 16, msiMultiple = 7u << 20, msi64 = 1u << 23, msiMaskable = 1u << 24;
-
-std::string pciHex(uint64_t value) {
-  return "0x" + llvm::utohexstr(value, /*LowerCase=*/true);
-}
 
 /// One device's configuration space.
 class ConfigSpace {
@@ -118,7 +115,7 @@ llvm::Error placeBars(ConfigSpace &config, QtestClient &client, std::vector<PciB
     }
     const uint64_t size = ~mask + 1;
     if (size < 16 || !llvm::isPowerOf2_64(size))
-      return config.contradiction("has a BAR with the impossible size mask " + pciHex(mask));
+      return config.contradiction("has a BAR with the impossible size mask " + hexText(mask));
     const uint64_t address = llvm::alignTo(next, size);
     if (address < next || address >= windowEnd || windowEnd - address < size)
       return config.contradiction("has BARs that do not fit below 4 GiB");
@@ -131,7 +128,7 @@ llvm::Error placeBars(ConfigSpace &config, QtestClient &client, std::vector<PciB
     if (!placed)
       return placed.takeError();
     if ((*placed & ~15u) != address)
-      return config.contradiction("did not take address " + pciHex(address) + " for BAR " +
+      return config.contradiction("did not take address " + hexText(address) + " for BAR " +
                                   std::to_string(index));
     bars.push_back({index, address, size});
     next = address + size;
@@ -193,7 +190,7 @@ llvm::Expected<PciFunction> setUpPciDevice(QtestClient &client, const QemuDevice
   if (llvm::Error error = client.collect())
     return error;
   if ((header >> 16 & 0x7f) != 0)
-    return config.contradiction("is not an ordinary function (header type " + pciHex(header >> 16 & 0x7f) +
+    return config.contradiction("is not an ordinary function (header type " + hexText(header >> 16 & 0x7f) +
                                 ")");
   function.revision = uint8_t(classWord);
   function.classCode = uint32_t(classWord >> 8);

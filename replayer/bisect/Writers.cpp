@@ -1,13 +1,9 @@
 #include "replayer/bisect/Writers.h"
+#include "format/MessageText.h"
 #include "replayer/Commands.h"
 #include "replayer/Rows.h"
-#include "llvm/ADT/StringExtras.h"
 
 namespace tapeback {
-
-static std::string writtenHex(uint64_t value) {
-  return "0x" + llvm::utohexstr(value, /*LowerCase=*/true);
-}
 
 bool startsActivity(const TapeSource &source, const Packet &write) {
   const Description *description = source.description(write.device);
@@ -80,11 +76,11 @@ std::string packetText(const TapeSource &source, const Packet &packet, const Pac
     if (const Description *description = source.description(packet.device))
       if (const RegisterDescription *reg = description->find(space, packet.address, packet.width))
         text += " " + reg->name;
-    text += " at " + writtenHex(packet.address) + " = " + writtenHex(packet.value);
+    text += " at " + hexText(packet.address) + " = " + hexText(packet.value);
   } else if (extra.length) {
-    text += " at " + writtenHex(packet.address) + ", " + std::to_string(extra.length) + " bytes";
+    text += " at " + hexText(packet.address) + ", " + std::to_string(extra.length) + " bytes";
   } else if (packet.value || packet.address) {
-    text += " " + writtenHex(packet.address) + " " + writtenHex(packet.value);
+    text += " " + hexText(packet.address) + " " + hexText(packet.value);
   }
   return text;
 }
@@ -103,10 +99,10 @@ namespace {
 std::string describe(const Description *description, const WrittenThing &thing) {
   switch (thing.kind) {
   case WrittenThing::Kind::Register: return thing.name;
-  case WrittenThing::Kind::Memory: return "memory at " + writtenHex(thing.address);
+  case WrittenThing::Kind::Memory: return "memory at " + hexText(thing.address);
   case WrittenThing::Kind::Window: {
     const InternalWindow *window = description ? description->findWindow(thing.name) : nullptr;
-    return thing.name + "+" + writtenHex(thing.address - (window ? window->base : 0));
+    return thing.name + "+" + hexText(thing.address - (window ? window->base : 0));
   }
   }
   return {};

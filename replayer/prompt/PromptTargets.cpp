@@ -1,14 +1,11 @@
 // The prompt's commands that look at the targets, or change them.
 #include "format/Failure.h"
+#include "format/MessageText.h"
 #include "format/Text.h"
 #include "replayer/prompt/Prompt.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace tapeback {
-
-static std::string hexadecimal(uint64_t value) {
-  return "0x" + llvm::utohexstr(value, /*LowerCase=*/true);
-}
 
 llvm::Expected<Prompt::Access> Prompt::access(llvm::StringRef word, llvm::StringRef width) {
   Access result;
@@ -46,7 +43,7 @@ llvm::Expected<Prompt::Access> Prompt::access(llvm::StringRef word, llvm::String
 }
 
 std::string Prompt::valueText(const Access &place, uint64_t value) const {
-  std::string text = hexadecimal(value);
+  std::string text = hexText(value);
   if (!place.reg || place.reg->offset != place.offset)
     return text;
   for (const FieldDescription &field : place.reg->fields)
@@ -126,14 +123,14 @@ llvm::Expected<std::string> Prompt::memoryText(Player &from, uint64_t address, u
   if (!length || length > most)
     return failUsage("bad-length", "1 to " + std::to_string(most) + " bytes");
   if (!from.binding(chosen).isMapped(address, length))
-    return failUsage("not-mapped", "no memory is mapped at " + hexadecimal(address) + ", or not so much");
+    return failUsage("not-mapped", "no memory is mapped at " + hexText(address) + ", or not so much");
   std::vector<uint8_t> bytes(length);
   if (llvm::Error error = from.binding(chosen).readMemory(address, bytes))
     return error;
   std::string text;
   for (uint64_t at = 0; at < length; at += row) {
     llvm::ArrayRef<uint8_t> piece = llvm::ArrayRef(bytes).slice(at, std::min(row, length - at));
-    text += hexadecimal(address + at) + ":";
+    text += hexText(address + at) + ":";
     for (uint8_t byte : piece)
       text += " " + llvm::toHex(byte, /*LowerCase=*/true);
     text += "\n";
@@ -169,7 +166,7 @@ llvm::Expected<Prompt::Then> Prompt::store(Words words) {
     return failUsage("bad-bytes", "bytes are pairs of hexadecimal digits: 00ff12");
   DeviceBinding &binding = player->binding(chosen);
   if (!binding.isMapped(*address, bytes.size()))
-    return failUsage("not-mapped", "no memory is mapped at " + hexadecimal(*address) + ", or not so much");
+    return failUsage("not-mapped", "no memory is mapped at " + hexText(*address) + ", or not so much");
   if (const ForbiddenRange *range = findForbidden(options.forbidden, "memory", *address, bytes.size()))
     return failUsage("forbidden-write", "the lab forbids to write '" + range->name + "'");
   if (llvm::Error error = binding.writeMemory(*address, llvm::arrayRefFromStringRef(bytes)))

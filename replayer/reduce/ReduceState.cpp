@@ -1,5 +1,6 @@
 #include "replayer/reduce/ReduceState.h"
 #include "format/Failure.h"
+#include "format/MessageText.h"
 #include "format/Text.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -26,11 +27,6 @@ std::string rangesOf(const std::vector<bool> &kept) {
     i = end + 1;
   }
   return text;
-}
-
-/// Hexadecimal: JSON's numbers are not 64 bits wide.
-std::string jsonHex(uint64_t value) {
-  return "0x" + utohexstr(value, true);
 }
 
 class Parsing {
@@ -147,24 +143,25 @@ private:
 
 void writeChange(json::OStream &os, uint32_t packet, const Change &change) {
   os.object([&] {
-    os.attribute("packet", jsonHex(packet));
+    // Numbers are hexadecimal texts: JSON's are not 64 bits wide.
+    os.attribute("packet", hexText(packet));
     if (change.value)
-      os.attribute("value", jsonHex(*change.value));
+      os.attribute("value", hexText(*change.value));
     if (change.rows)
-      os.attribute("rows", jsonHex(*change.rows));
+      os.attribute("rows", hexText(*change.rows));
     if (change.rowBytes)
-      os.attribute("row_bytes", jsonHex(*change.rowBytes));
+      os.attribute("row_bytes", hexText(*change.rowBytes));
     if (!change.fields.empty())
       os.attributeObject("fields", [&] {
         for (auto [field, value] : change.fields)
-          os.attribute(std::to_string(field), jsonHex(value));
+          os.attribute(std::to_string(field), hexText(value));
       });
     if (!change.zero.empty())
       os.attributeArray("zero", [&] {
         for (auto [from, to] : change.zero)
           os.array([&, from = from, to = to] {
-            os.value(jsonHex(from));
-            os.value(jsonHex(to));
+            os.value(hexText(from));
+            os.value(hexText(to));
           });
       });
   });
@@ -180,12 +177,12 @@ std::string writeState(const ReduceState &state) {
     os.attribute("schema", schema);
     os.attribute("parent", llvm::toHex(ArrayRef<uint8_t>(state.parent), true));
     os.attribute("stage", state.stage);
-    os.attribute("runs", jsonHex(state.runs));
-    os.attribute("failed_differently", jsonHex(state.differently));
+    os.attribute("runs", hexText(state.runs));
+    os.attribute("failed_differently", hexText(state.differently));
     if (state.rate)
       os.attributeObject("rate", [&] {
-        os.attribute("runs", jsonHex(state.rate->runs));
-        os.attribute("failures", jsonHex(state.rate->failures));
+        os.attribute("runs", hexText(state.rate->runs));
+        os.attribute("failures", hexText(state.rate->failures));
       });
     for (auto [key, list] : {std::pair{"good", &state.good}, std::pair{"bad", &state.bad}})
       os.attributeArray(key, [&, list = list] {
@@ -197,9 +194,9 @@ std::string writeState(const ReduceState &state) {
       os.attribute("object", json::fixUTF8(state.failure.object));
       os.attribute("field", json::fixUTF8(state.failure.field));
       if (state.failure.offset)
-        os.attribute("offset", jsonHex(*state.failure.offset));
+        os.attribute("offset", hexText(*state.failure.offset));
       if (state.failure.xorClass)
-        os.attribute("xor", jsonHex(*state.failure.xorClass));
+        os.attribute("xor", hexText(*state.failure.xorClass));
     });
     os.attribute("kept", rangesOf(state.selection.kept));
     os.attributeArray("changes", [&] {
