@@ -4,6 +4,7 @@
 #include "llvm/Support/MathExtras.h"
 
 namespace tapeback {
+
 bool IovaSpace::iovaFree(uint64_t iova, uint64_t size) const {
   if (iova >= endIova || endIova - iova < size)
     return false;
