@@ -11,6 +11,7 @@
 namespace tapeback::ring {
 
 static constexpr uint64_t leastCalibrationNs = 5'000'000, leastResyncNs = 50'000'000;
+static constexpr unsigned mostCheckMs = 100;
 
 static uint64_t monotonicNs() {
   timespec t;
@@ -51,34 +52,55 @@ static bool invariantCounter() {
 #endif
 }
 
-/// The kernel takes a counter that it found unstable, or apart between processors, off its list.
-static bool kernelTrustsCounter() {
-  std::FILE *list = std::fopen("/sys/devices/system/clocksource/clocksource0/available_clocksource", "re");
-  if (!list)
-    return false;
+/// What the kernel says of its clock sources: one file, one line.
+static std::string clockSources(const char *which) {
+  std::string path = std::string("/sys/devices/system/clocksource/clocksource0/") + which;
+  std::FILE *file = std::fopen(path.c_str(), "re");
   char names[256] = "";
-  bool found = false;
-  if (std::fgets(names, sizeof(names), list)) {
-    char *state = nullptr;
-    for (char *name = strtok_r(names, " \n", &state); name; name = strtok_r(nullptr, " \n", &state))
-      found |= std::strcmp(name, "tsc") == 0;
-  }
-  std::fclose(list);
-  return found;
+  if (file && !std::fgets(names, sizeof(names), file))
+    names[0] = 0;
+  if (file)
+    std::fclose(file);
+  return names;
 }
 
-StampChoice::StampChoice(bool monotonicOnly) : begun(ClockPair::now()) {
+static bool lists(std::string names, const char *wanted) {
+  char *state = nullptr;
+  for (char *name = strtok_r(names.data(), " \n", &state); name; name = strtok_r(nullptr, " \n", &state))
+    if (std::strcmp(name, wanted) == 0)
+      return true;
+  return false;
+}
+
+std::string judgeCounter(const std::string &available, const std::string &current, CounterReader read,
+                         StampSource &chosen) {
   chosen = StampSource::Monotonic;
+  // The kernel takes a counter that it found unstable, or apart between processors, off its list.
+  if (lists(available, "tsc")) {
+    chosen = StampSource::Counter;
+    return "invariant, and trusted by the kernel";
+  }
+  if (!lists(current, "kvm-clock"))
+    return "the kernel does not trust the time-stamp counter";
+  CounterCheck check = checkCounters(read, mostCheckMs);
+  if (!check.everyoneSeen)
+    return "the kernel does not list the time-stamp counter, and not all processors' could be compared";
+  if (!check.agree())
+    return "the kernel does not list the time-stamp counter, and between processors it is " +
+           std::to_string(check.worstTicks) + " ticks apart";
+  chosen = StampSource::Counter;
+  return "invariant, the kernel's clock (kvm-clock) is made of it, and " + std::to_string(check.processors) +
+         " processors' agree";
+}
+
+StampChoice::StampChoice(bool monotonicOnly) : chosen(StampSource::Monotonic), begun(ClockPair::now()) {
   if (monotonicOnly)
     why = "as asked";
   else if (!invariantCounter())
     why = "the processor has no invariant time-stamp counter";
-  else if (!kernelTrustsCounter())
-    why = "the kernel does not trust the time-stamp counter";
-  else {
-    chosen = StampSource::Counter;
-    why = "invariant, and trusted by the kernel";
-  }
+  else
+    why = judgeCounter(clockSources("available_clocksource"), clockSources("current_clocksource"),
+                       readCounterInOrder, chosen);
 }
 
 static uint64_t rateBetween(const ClockPair &from, const ClockPair &to) {

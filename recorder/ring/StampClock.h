@@ -1,6 +1,7 @@
 // From the ring's stamps to the tape's clock 0: nanoseconds of CLOCK_MONOTONIC.
 #pragma once
 
+#include "recorder/ring/CounterCheck.h"
 #include "recorder/ring/RingFormat.h"
 #include <string>
 
@@ -12,9 +13,17 @@ struct ClockPair {
   static ClockPair now();
 };
 
-/// Decides what programs stamp with: the processor's counter where it is invariant and the kernel has not
-/// found it unfit, CLOCK_MONOTONIC otherwise. Begin it, do something else that takes milliseconds, then
-/// finish it: the longer, the more exact the rate.
+/// Whether an invariant counter is fit to stamp with, and why. It is where the kernel lists it as a clock
+/// source; where it does not, but its own clock is the hypervisor's (kvm-clock: counter, scale and offset in
+/// a page that both see; Linux, Documentation/virt/kvm/x86/msr.rst), the processors are compared, since then
+/// the list does not tell what the kernel found. `available` and `current` are as the kernel has them under
+/// /sys.
+std::string judgeCounter(const std::string &available, const std::string &current, CounterReader read,
+                         StampSource &chosen);
+
+/// Decides what programs stamp with: the processor's counter where it is invariant and fit, CLOCK_MONOTONIC
+/// otherwise. Begin it, do something else that takes milliseconds, then finish it: the longer, the more exact
+/// the rate.
 class StampChoice {
 public:
   explicit StampChoice(bool monotonicOnly);

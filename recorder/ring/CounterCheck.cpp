@@ -1,0 +1,100 @@
+#include "recorder/ring/CounterCheck.h"
+#include "recorder/flight/QuietThread.h"
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <sched.h>
+#include <system_error>
+#include <thread>
+#include <vector>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace tapeback::ring {
+
+/// Glances at another's counter that each processor has to have made.
+static constexpr unsigned wantedGlances = 256;
+
+uint64_t readCounterInOrder() {
+#if defined(__x86_64__)
+  _mm_lfence();
+  return __rdtsc();
+#else
+  return 0;
+#endif
+}
+
+namespace {
+using Time = std::chrono::steady_clock::time_point;
+
+struct Board {
+  CounterReader read;
+  Time end;
+  unsigned asked;
+  alignas(64) std::atomic<uint64_t> latest{0};
+  alignas(64) std::atomic<unsigned> satisfied{0};
+  std::atomic<uint64_t> worst{0};
+
+  Board(CounterReader read, Time end, unsigned asked) : read(read), end(end), asked(asked) {}
+  void lookOn(unsigned processor);
+};
+} // namespace
+
+void Board::lookOn(unsigned processor) {
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(processor, &only);
+  bool placed = sched_setaffinity(0, sizeof(only), &only) == 0;
+  uint64_t mine = 0, behind = 0;
+  unsigned glances = 0;
+  bool told = false;
+  // One that could not be placed looks at nothing, so that not everyone was seen.
+  for (unsigned turn = 0; placed; ++turn) {
+    uint64_t seen = latest.load(std::memory_order_acquire), now = read();
+    if (seen > now)
+      behind = std::max(behind, seen - now);
+    glances += seen != mine;
+    if (now > seen && latest.compare_exchange_strong(seen, now, std::memory_order_acq_rel))
+      mine = now;
+    if (!told && (glances >= wantedGlances || asked == 1)) {
+      told = true;
+      satisfied.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (satisfied.load(std::memory_order_relaxed) == asked)
+      break;
+    if (turn % 64 == 0 && std::chrono::steady_clock::now() >= end)
+      break;
+  }
+  uint64_t most = worst.load(std::memory_order_relaxed);
+  while (behind > most && !worst.compare_exchange_weak(most, behind, std::memory_order_relaxed))
+    ;
+}
+
+CounterCheck checkCounters(CounterReader read, unsigned boundMs) {
+  CounterCheck result;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  // More processors than the set has room for: not everyone can be seen.
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+    return result;
+  result.processors = unsigned(CPU_COUNT(&allowed));
+  Board board(read, std::chrono::steady_clock::now() + std::chrono::milliseconds(boundMs), result.processors);
+  std::vector<std::thread> threads;
+  bool all = true;
+  for (unsigned processor = 0; processor < CPU_SETSIZE && all; ++processor)
+    if (CPU_ISSET(processor, &allowed)) {
+      try {
+        threads.push_back(startQuietThread([&board, processor] { board.lookOn(processor); }));
+      } catch (const std::system_error &) {
+        all = false; // The others run into the bound, and satisfied stays below asked.
+      }
+    }
+  for (std::thread &thread : threads)
+    thread.join();
+  result.worstTicks = board.worst.load(std::memory_order_relaxed);
+  result.everyoneSeen = all && board.satisfied.load(std::memory_order_relaxed) == board.asked;
+  return result;
+}
+
+} // namespace tapeback::ring
