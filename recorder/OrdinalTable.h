@@ -3,28 +3,29 @@
 #pragma once
 
 #include "format/Packet.h"
+#include "recorder/ZeroedArray.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
-#include <vector>
 
 namespace tapeback {
 
 class OrdinalTable {
 public:
-  OrdinalTable() : recent(recentCount), runs(runCount), places(placeCount) {}
+  OrdinalTable() : index(recentCount), recent(recentCount), runs(runCount), places(placeCount) {}
 
   /// `lasting` entries (descriptors, spans) are kept until erased, others as long as they are among the last.
   void add(uint64_t name, uint64_t ordinal, const Packet &packet, bool lasting) {
     if (!name)
       return;
     // Of the two places that it may take, the one of what is longer ago.
-    Entry *entry = &recent[placeOf(name)], *other = &recent[placeOf(name) ^ 1];
-    if (entry->name != name &&
-        (other->name == name || !other->name || (entry->name && other->added < entry->added)))
-      std::swap(entry, other);
-    *entry = {name, ordinal, ++added, packet};
+    size_t place = placeOf(name), other = place ^ 1;
+    if (entryAt(place).name != name && (entryAt(other).name == name || index[other] < index[place]))
+      place = other;
+    if (entryAt(place).name != name)
+      index[place] = ++added;
+    recent[index[place] % recentCount] = {name, ordinal, packet};
     if (lasting && kept.size() < keptCount)
       kept[name] = ordinal;
   }
@@ -46,9 +47,9 @@ public:
   std::optional<uint64_t> find(uint64_t name) const {
     if (!name)
       return std::nullopt;
-    for (size_t at : {placeOf(name), placeOf(name) ^ 1})
-      if (recent[at].name == name)
-        return recent[at].ordinal;
+    for (size_t place : {placeOf(name), placeOf(name) ^ 1})
+      if (entryAt(place).name == name)
+        return entryAt(place).ordinal;
     if (auto it = kept.find(name); it != kept.end())
       return it->second;
     for (size_t back = 0; back < runCount; ++back) {
@@ -84,7 +85,7 @@ private:
                           placeCount = 1 << 15;
   struct Entry {
     uint64_t name = 0; ///< 0: empty.
-    uint64_t ordinal = 0, added = 0;
+    uint64_t ordinal = 0;
     Packet packet;
   };
   struct Run {
@@ -101,11 +102,16 @@ private:
     return newest - ordinal <= placeCount ? std::optional(ordinal) : std::nullopt;
   }
 
-  std::vector<Entry> recent;
+  /// What a place's number leads to: names that are not the place's are from another time.
+  const Entry &entryAt(size_t place) const { return recent[index[place] % recentCount]; }
+
+  // Two arrays: names are far apart, and a recording of few packets is to touch few pages.
+  ZeroedArray<uint64_t> index; ///< By name: the number of an entry.
+  ZeroedArray<Entry> recent;   ///< A circle, by number.
   std::unordered_map<uint64_t, uint64_t> kept;
-  std::vector<Run> runs; ///< A circle; the newest is at `lastRun`.
+  ZeroedArray<Run> runs; ///< A circle; the newest is at `lastRun`.
   uint64_t lastRun = 0, newest = 0, added = 0;
-  std::vector<Place> places; ///< By ordinal; of accesses in runs.
+  ZeroedArray<Place> places; ///< By ordinal; of accesses in runs.
 };
 
 } // namespace tapeback

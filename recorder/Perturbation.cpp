@@ -135,11 +135,12 @@ Expected<PerturbationRun> runOff(const RecordOptions &options, const std::vector
   std::condition_variable ends;
   bool ended = false;
   uint64_t start = ring::Producer::now();
-  Expected<std::unique_ptr<Program>> program = Program::start(options.command, environment, true, [&] {
-    std::lock_guard<std::mutex> held(lock);
-    ended = true;
-    ends.notify_one();
-  });
+  Expected<std::unique_ptr<Program>> program =
+      Program::start(options.command, environment, ProgramOutput::Discard, [&] {
+        std::lock_guard<std::mutex> held(lock);
+        ended = true;
+        ends.notify_one();
+      });
   if (!program)
     return program.takeError();
   {
@@ -158,7 +159,6 @@ Expected<PerturbationRun> runOn(RecordOptions options, RecordResult &last) {
   if (!gaps)
     return gaps.takeError();
   options.environment.push_back((*gaps)->variable());
-  options.outputToErrors = true;
   Expected<RecordResult> result = recordProgram(options);
   if (!result)
     return result.takeError();
@@ -223,10 +223,13 @@ Expected<Perturbation> measurePerturbation(const RecordOptions &given, unsigned 
     return failUsage("bad-option", "a comparison needs 3 to 1000 pairs of runs", "--ab", "");
   RecordOptions options = given;
   Perturbation result;
-  // Recording is first: whatever is wrong with the options shows before anything runs. It also warms up.
+  // Recording is first: whatever is wrong with the options shows before anything runs. It also warms up, and
+  // what the program says in it is what it says in every run.
+  options.programOutput = ProgramOutput::ToErrors;
   if (Expected<PerturbationRun> warm = runOn(options, last); !warm)
     return warm.takeError();
   options.force = true; // What is there now is ours.
+  options.programOutput = ProgramOutput::Discard;
   std::vector<std::string> targets = targetVariables(options.targets);
   for (unsigned number = 0; number < pairs; ++number) {
     PerturbationPair pair;

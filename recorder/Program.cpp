@@ -60,17 +60,45 @@ static Error cannotRun(const std::string &program, int code) {
                                   : "check that it is an executable file");
 }
 
+namespace {
+/// What a child needs until it is another program.
+struct Launch {
+  char **arguments, **environment;
+  const SavedSignals *signals;
+  int output;               ///< Becomes its standard output; -1: it keeps ours.
+  volatile int failure = 0; ///< Why it did not become one. By the child, of which the compiler does not know.
+};
+} // namespace
+
+/// The child's process, -1 and errno if there is none. The child borrows our memory, and we wait, until it is
+/// another program or gone: a copy of this process would cost a fault for each page that we write to
+/// afterwards.
+[[gnu::noinline]] static pid_t launchProgram(Launch &launch) {
+  const pid_t child = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  if (child)
+    return child;
+  pthread_sigmask(SIG_SETMASK, &launch.signals->mask, nullptr);
+  sigaction(SIGXFSZ, &launch.signals->fileSize, nullptr);
+  if (launch.output >= 0)
+    dup2(launch.output, STDOUT_FILENO);
+  // The tape is closed by us: a terminal's SIGINT must find the program with its own disposition.
+  execvpe(launch.arguments[0], launch.arguments, launch.environment);
+  launch.failure = errno;
+  _exit(127);
+}
+
 Expected<std::unique_ptr<Program>> Program::start(const std::vector<std::string> &command,
                                                   const std::vector<std::string> &environment,
-                                                  bool outputToErrors, std::function<void()> onEnd) {
+                                                  ProgramOutput output, std::function<void()> onEnd) {
   if (command.empty())
     return failUsage("no-program", "there is no program to run");
-  // All that allocates comes before fork().
   std::vector<std::string> variables = mergeEnvironment(environment);
   std::vector<char *> arguments = pointersTo(command), variablePointers = pointersTo(variables);
-  int failed[2]; // Says whether exec() succeeded: closed by it, or written to.
-  if (pipe2(failed, O_CLOEXEC) != 0)
-    return cannotRun(command[0], errno);
+  const int null = output == ProgramOutput::Discard ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+  if (output == ProgramOutput::Discard && null < 0)
+    return failSystem("cannot-run", std::string("cannot open /dev/null: ") + std::strerror(errno),
+                      command[0]);
+  const int theirOutput = output == ProgramOutput::ToErrors ? STDERR_FILENO : null;
   std::unique_ptr<Program> program(new Program);
   program->onEnd = std::move(onEnd);
   program->saved = std::make_unique<SavedSignals>();
@@ -80,32 +108,15 @@ Expected<std::unique_ptr<Program>> Program::start(const std::vector<std::string>
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &ignore, &program->saved->fileSize);
-  pid_t child = fork();
-  if (child == 0) {
-    pthread_sigmask(SIG_SETMASK, &program->saved->mask, nullptr);
-    sigaction(SIGXFSZ, &program->saved->fileSize, nullptr);
-    if (outputToErrors)
-      dup2(STDERR_FILENO, STDOUT_FILENO);
-    // The tape is closed by us: a terminal's SIGINT must find the program with its own disposition.
-    execvpe(arguments[0], arguments.data(), variablePointers.data());
-    int code = errno;
-    ssize_t ignored = write(failed[1], &code, sizeof(code));
-    (void)ignored; // Nobody is left to tell.
-    _exit(127);
-  }
-  int forkError = errno;
-  close(failed[1]);
-  int code = 0;
-  ssize_t got = 0;
-  if (child > 0)
-    do
-      got = read(failed[0], &code, sizeof(code));
-    while (got < 0 && errno == EINTR);
-  close(failed[0]);
-  if (child < 0 || got == ssize_t(sizeof(code))) {
+  Launch launch{arguments.data(), variablePointers.data(), program->saved.get(), theirOutput};
+  const pid_t child = launchProgram(launch);
+  const int code = child < 0 ? errno : launch.failure;
+  if (null >= 0)
+    close(null);
+  if (code) {
     if (child > 0)
       waitpid(child, nullptr, 0);
-    return cannotRun(command[0], child < 0 ? forkError : code);
+    return cannotRun(command[0], code);
   }
   program->child = child;
   program->waiter = std::thread([p = program.get()] { p->wait(); });

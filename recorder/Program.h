@@ -4,6 +4,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +13,9 @@
 #include <vector>
 
 namespace tapeback {
+
+/// Where the program's standard output goes: where ours does, where its standard error does, or nowhere.
+enum class ProgramOutput : uint8_t { Inherit, ToErrors, Discard };
 
 struct ProgramEnd {
   std::optional<int> exit, signal;
@@ -24,12 +28,11 @@ struct ProgramEnd {
 /// before its end.
 class Program {
 public:
-  /// `environment`: "NAME=value", added to or replacing ours. `outputToErrors`: its standard output goes
-  /// where its standard error does. `onEnd` is called once, on another thread. A program that cannot be run
-  /// is a Usage failure; nothing was started then.
+  /// `environment`: "NAME=value", added to or replacing ours. `onEnd` is called once, on another thread. A
+  /// program that cannot be run is a Usage failure; nothing was started then.
   static llvm::Expected<std::unique_ptr<Program>> start(const std::vector<std::string> &command,
                                                         const std::vector<std::string> &environment,
-                                                        bool outputToErrors, std::function<void()> onEnd);
+                                                        ProgramOutput output, std::function<void()> onEnd);
   ~Program();
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;

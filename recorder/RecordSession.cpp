@@ -269,7 +269,9 @@ Error Session::prepare() {
     }
   collector = std::make_unique<Collector>(*output, devices, collecting);
   consumer = std::make_unique<ring::RingConsumer>(*file);
-  consumer->lagBehind();
+  // Triggers and other recordings wait for what is recorded; a tape does not.
+  constexpr unsigned longestLag = 32;
+  consumer->lagBehind(live ? 0 : longestLag);
   if (writer)
     consumer->holdUntilWritten();
   wakeable.store(consumer.get());
@@ -296,7 +298,7 @@ std::vector<std::string> Session::environment() const {
 Expected<RecordResult> Session::run() {
   uint64_t start = ring::Producer::now();
   Expected<std::unique_ptr<Program>> started =
-      Program::start(options.command, environment(), options.outputToErrors, [this] {
+      Program::start(options.command, environment(), options.programOutput, [this] {
         ended.store(ring::Producer::now());
         consumer->wake();
       });
@@ -405,8 +407,6 @@ void Session::finish() {
   if (result.leftRunning)
     result.warnings.push_back("process " + std::to_string(holder) +
                               " still uses the device: what it does from now on is not recorded");
-  if (!file->header().producersSeen.load())
-    result.warnings.push_back("the program opened no device through libtapeback.so: nothing was recorded");
   collector->givenUp(file->header().unrecorded.load());
   ProgramFate fate{program->end().exit, program->end().signal};
   Expected<TapeSummary> summary = collector->finish(fate);
@@ -428,9 +428,16 @@ void Session::finish() {
     if (writer)
       result.partial = options.output + ".partial";
   }
-  if (!result.report.started)
-    result.warnings.push_back("the start condition " + collecting.start.text() +
-                              " was never met: the tape is empty");
+  // A packet that a start condition left out is one that the program made.
+  const bool made = result.summary.packets || result.report.notRecorded;
+  if (!file->header().producersSeen.load())
+    result.nothingBecause = "the program opened no device through libtapeback.so";
+  else if (summary && !made)
+    result.nothingBecause = "the program came to libtapeback.so, but opened no device";
+  else if (!result.report.started)
+    result.nothingBecause = "the start condition " + collecting.start.text() + " was never met";
+  if (!result.nothingBecause.empty())
+    result.warnings.push_back(result.nothingBecause + ": nothing was recorded");
   else if (collecting.stop && !result.report.stopped)
     result.warnings.push_back("the stop condition " + collecting.stop->text() +
                               " was never met: recorded to the end");

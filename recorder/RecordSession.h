@@ -13,6 +13,8 @@
 
 namespace tapeback {
 
+enum class ProgramOutput : uint8_t; // recorder/Program.h
+
 struct RecordTarget {
   std::string alias; ///< Empty: the name in the URI.
   std::string uri;
@@ -46,7 +48,7 @@ struct RecordOptions {
   bool dropWhenFull = false; ///< Do not hold the program up when the ring is full; count what is lost.
   std::string
       preload; ///< A library to put in front of the C library in the program (PreloadTargets.h); empty: none.
-  bool outputToErrors = false; ///< The program's standard output goes to our standard error (ours is JSON).
+  ProgramOutput programOutput{};        ///< Inherit.
   std::vector<std::string> environment; ///< "NAME=value" for the program, beside what a recording needs.
   std::string toolVersion;
   std::function<void(const RecordStatus &)> progress; ///< Called now and then.
@@ -60,6 +62,7 @@ struct RecordResult {
   std::optional<durable::Cost> durable; ///< If accesses were logged.
   uint64_t programNs = 0;               ///< From starting the program to its end.
   std::vector<std::string> warnings;
+  std::string nothingBecause;     ///< Why nothing was recorded; empty: something was.
   std::optional<LiveResult> live; ///< If triggers, captures or flight mode were asked for.
   bool leftRunning =
       false;           ///< A process that used the device outlived the program: what it does is not recorded.

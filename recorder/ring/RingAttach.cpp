@@ -120,6 +120,10 @@ Producer::Attach Producer::attachMapping(void *mapping, uint64_t bytes, const ch
     writer.head = writer.lane->head.load();
     writer.tailSeen = writer.lane->tail.load();
   }
+  if (path) { // The file has all of the first lane.
+    writers[0].backed = true;
+    writers[0].touched = writers[0].head;
+  }
   candidate->producersSeen.fetch_add(1);
   if (path)
     strcpy(ringPath, path);
@@ -161,6 +165,25 @@ void Producer::threadEnds() {
   threadLane = {0, nullptr};
   if (!own->shared)
     own->lane->owner.store(0, std::memory_order_release);
+}
+
+/// Maps the pages of the next slots, many at a time: a fault for each costs as much as a thousand records,
+/// and all of the first lane's at once as long as a short program needs to start. They are the file's
+/// already.
+void Producer::touchAhead(LaneWriter &writer, uint64_t slots) {
+  constexpr uint64_t most = (512 << 10) / slotBytes;
+  const uint64_t all = writer.mask + 1, index = writer.touched & writer.mask;
+  uint64_t count = slots > most ? slots : most;
+  if (count > all - index)
+    count = all - index;
+  const int saved = errno;
+  auto from = reinterpret_cast<uintptr_t>(&writer.slots[index]) & ~uintptr_t(4095);
+  const auto end = reinterpret_cast<uintptr_t>(&writer.slots[index + count]);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  const bool known = madvise(reinterpret_cast<void *>(from), end - from, MADV_POPULATE_WRITE) == 0;
+  errno = saved;
+  // Where the kernel does not know this, they come one by one.
+  writer.touched = !known || index + count == all ? ~uint64_t(0) : writer.touched + count;
 }
 
 /// Makes sure that the lane has memory, all of it: later there is nobody to tell that there is none.

@@ -9,6 +9,8 @@ using namespace llvm;
 namespace tapeback::ring {
 
 static constexpr unsigned lagMilliseconds = 2;
+/// After so long without a record the next one wakes a collector that otherwise looks by itself.
+static constexpr unsigned quietMilliseconds = 128;
 /// A thread that says for so long that it is about to publish something, and does not, is not waited for: it
 /// is stopped, or lies.
 static constexpr uint64_t patienceNs = 2'000'000'000;
@@ -288,6 +290,23 @@ double RingConsumer::fill() const {
   return std::min(1.0, most);
 }
 
+/// Whether it is worth looking again in a moment, `lag`, instead of being woken by the next record.
+bool RingConsumer::recordsFlow() {
+  uint64_t slots = 0, many = ~uint64_t(0);
+  for (const Source *source : used) {
+    slots += source->reader.at();
+    many = std::min(many, source->reader.slotsOfLane() / 64);
+  }
+  const bool come = taken != takenAtWait;
+  lag = slots - slotsAtWait >= many
+            ? lagMilliseconds
+            : std::clamp(2 * lag, lagMilliseconds, std::max(longestLag, lagMilliseconds));
+  silence = come ? 0 : nextSilence;
+  takenAtWait = taken;
+  slotsAtWait = slots;
+  return come || (longestLag && !used.empty() && silence < quietMilliseconds);
+}
+
 void RingConsumer::wait(unsigned milliseconds) {
   release();
   if (frozen)
@@ -295,8 +314,7 @@ void RingConsumer::wait(unsigned milliseconds) {
   // While records come, being woken for each would cost the program a system call a record, and taking each
   // as it comes a line fetched from core to core: lag behind, by a moment and never by more than a part of
   // the ring. When none come any more, the next one wakes us: then the fence, so that none is missed.
-  bool flowing = taken != takenAtWait;
-  takenAtWait = taken;
+  const bool flowing = recordsFlow();
   uint32_t wanted = flowing ? WantsMuch : WantsAny;
   header.dataWanted.store(wanted, std::memory_order_seq_cst);
   if (!flowing)
@@ -311,7 +329,10 @@ void RingConsumer::wait(unsigned milliseconds) {
   bool stuck = idleWaits > 1; // It has to wait for a thread that is held up.
   if (!(flowing ? much : any && !stuck) && !woken.load(std::memory_order_seq_cst))
     futexWait(header.dataWanted, wanted,
-              flowing || stuck ? std::min(milliseconds, lagMilliseconds) : milliseconds);
+              stuck     ? std::min(milliseconds, lagMilliseconds)
+              : flowing ? std::min(milliseconds, lag)
+                        : milliseconds);
+  nextSilence = std::min(silence + lag, quietMilliseconds);
   header.dataWanted.store(0, std::memory_order_relaxed);
   woken.store(false, std::memory_order_relaxed);
 }

@@ -48,8 +48,12 @@ public:
   /// From now on next() also says Empty when it has given out all that it looked at and only little has come
   /// since. Who then waits takes many at a time, from lines of memory that the program has done with: taken
   /// one by one as they come, each line goes from core to core while the program writes to it, and both sides
-  /// wait.
-  void lagBehind() { lags = true; }
+  /// wait. While few records come it looks ever more seldom, down to once in `longest` milliseconds, without
+  /// being woken for them: a wake-up costs the program a system call, and takes a core from somebody.
+  void lagBehind(unsigned longest = 0) {
+    lags = true;
+    longestLag = longest;
+  }
   /// Gives the space of what was taken out back to the producer. next() does so by itself now and then.
   void release();
 
@@ -87,6 +91,7 @@ private:
   Source *choose();
   Status give(Source &source, Batch &batch);
   uint64_t unread(const Source &source) const;
+  bool recordsFlow();
 
   Header &header;
   StampClock clock;
@@ -102,7 +107,10 @@ private:
   uint64_t looked = 0; ///< Stamp of the last look at the lanes.
   uint64_t passed = 0, corrupt = 0;
   uint64_t taken = 0, takenAtWait = 0;
-  unsigned idleWaits = 0; ///< Without anything taken although there was something.
+  uint64_t slotsAtWait = 0;              ///< That had been taken out of all lanes.
+  unsigned longestLag = 0, lag = 0;      ///< Milliseconds; the present one.
+  unsigned silence = 0, nextSilence = 0; ///< Milliseconds for which nothing came; with the wait before.
+  unsigned idleWaits = 0;                ///< Without anything taken although there was something.
   bool frozen = false, lags = false;
   bool alone = false; ///< When they were last looked at, no more than one lane was in use.
   bool lookedSinceEmpty = false;

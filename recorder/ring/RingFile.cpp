@@ -135,8 +135,9 @@ Error RingFile::map(ArrayRef<uint8_t> table, const RingOptions &options) {
     return systemFailure("cannot map the ring", directory);
   }
   // A page fault costs as much as a thousand records. Where the kernel does not know this, they come one by
-  // one.
-  (void)madvise(mapping, layout.slotsAt(1), MADV_POPULATE_WRITE);
+  // one. A program in another process sees to its own view of the lanes, as far as it gets
+  // (Producer::touchAhead), and we read what it has written many pages at a time.
+  (void)madvise(mapping, layout.slotsAt(fd >= 0 ? 0 : 1), MADV_POPULATE_WRITE);
   Header *header = new (mapping) Header{};
   header->version = version;
   header->headerBytes = headerBytes;

@@ -16,7 +16,8 @@ void Producer::openLimit(LaneWriter &writer) {
   if (fences || !counterStamps || writer.shared || writer.groups || writer.dropped)
     return;
   uint64_t all = writer.mask + 1;
-  writer.limit.store(writer.tailSeen + all - (dropWhenFull ? all / 8 : 0), std::memory_order_seq_cst);
+  const uint64_t free = writer.tailSeen + all - (dropWhenFull ? all / 8 : 0);
+  writer.limit.store(free < writer.touched ? free : writer.touched, std::memory_order_seq_cst);
   if (!recording()) // Stopped in between: either stop() was later, or we see it.
     writer.limit.store(0, std::memory_order_relaxed);
 }
@@ -96,6 +97,8 @@ void Producer::wakeCollector(LaneWriter &writer) {
 
 /// False: the collector is dead or the ring destroyed; nothing more will be recorded.
 bool Producer::waitForSpace(LaneWriter &writer, uint64_t slots) {
+  if (writer.head + slots > writer.touched) [[unlikely]]
+    touchAhead(writer, slots);
   if (roomFor(writer, slots))
     return true;
   unsigned repairs = 0;

@@ -38,6 +38,8 @@ struct alignas(128) LaneWriter {
   uint8_t joined = 0; ///< Joined, if the next frame is the group's and not its first.
   bool shared = false;
   bool backed = false; ///< Its memory was seen to be there.
+  /// Below this position its pages are mapped; all of them after the first time round.
+  uint64_t touched = ~uint64_t(0);
 };
 
 /// The calling thread's lane, of the producer that it used last.
@@ -169,6 +171,7 @@ private:
   LaneWriter *writer() { return threadLane.attachment == attachment ? threadLane.writer : claim(); }
   LaneWriter *claim();
   bool back(LaneWriter &writer);
+  static void touchAhead(LaneWriter &writer, uint64_t slots);
   LaneWriter *enter();
   void leave(LaneWriter *writer);
   void lockShared(LaneWriter &writer);

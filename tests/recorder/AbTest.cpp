@@ -1,6 +1,7 @@
 // `record --ab N` from end to end.
 #include "tests/recorder/Recording.h"
 #include <filesystem>
+#include <fstream>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -61,6 +62,18 @@ TEST_CASE("--ab says that a program fails, and that one without operations has n
   REQUIRE_MESSAGE(text.exited(0), text);
   CHECK(text.out.find("3 pairs of runs") != std::string::npos);
   CHECK(text.out.find("no gaps to compare") != std::string::npos);
+}
+
+TEST_CASE("--ab shows what the program prints once, not in every run") {
+  ScratchDirectory scratch;
+  RunResult run =
+      runProgram({tapebackProgram(), "record", "--ab", "3", "--target", "null:", "-o", scratch.file("t.tape"),
+                  "--", "sh", "-c", "echo spoken; echo $$ >> \"$0\"", scratch.file("runs")});
+  REQUIRE_MESSAGE(run.exited(0), run);
+  CHECK(llvm::StringRef(run.out).count("spoken") == 0);
+  CHECK(llvm::StringRef(run.err).count("spoken") == 1);
+  std::ifstream runs(scratch.file("runs"));
+  CHECK(std::count(std::istreambuf_iterator<char>(runs), {}, '\n') == 7);
 }
 
 TEST_CASE("--ab with too few pairs launches nothing") {

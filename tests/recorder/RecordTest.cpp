@@ -508,6 +508,41 @@ TEST_CASE("a target that cannot be opened is the program's to report, and the re
   CHECK(json.getString("outcome") == "failed");
 }
 
+TEST_CASE("a recording of nothing says so, and why") {
+  ScratchDirectory scratch;
+  struct Row {
+    std::vector<std::string> scenario, options;
+    const char *why; ///< Null: something was recorded.
+  };
+  const Row rows[] = {{{"exit", "0"}, {}, "opened no device through libtapeback.so"},
+                      {{"opens-nothing"}, {}, "came to libtapeback.so, but opened no device"},
+                      {{"stages"}, {"--start", "marker:never"}, "marker:never was never met"},
+                      {{"stages"}, {}, nullptr}};
+  for (const Row &row : rows) {
+    CAPTURE(row.scenario[0]);
+    std::string path = scratch.file("t.tape");
+    std::vector<std::string> options = row.options;
+    options.push_back("--force");
+    RunResult run = runProgram(recordCommand(path, row.scenario, options));
+    REQUIRE_MESSAGE(run.exited(0), run);
+    llvm::json::Object json = jsonOf(run);
+    std::vector<std::string> command = recordCommand(path, row.scenario, options);
+    command.erase(std::find(command.begin(), command.end(), "--json"));
+    RunResult text = runProgram(command);
+    REQUIRE_MESSAGE(text.exited(0), text);
+    bool said = text.out.find("NOTHING WAS RECORDED") != std::string::npos;
+    if (row.why) {
+      CHECK(json.getString("nothing_because").value_or("").contains(row.why));
+      CHECK(json.getArray("warnings")->size() == 1);
+      CHECK(text.out.find(row.why) != std::string::npos);
+      CHECK(text.err.find(row.why) != std::string::npos);
+    }
+    CHECK(said == (row.why != nullptr));
+    REQUIRE(json.get("nothing_because"));
+    CHECK((json.get("nothing_because")->kind() == llvm::json::Value::Null) == !row.why);
+  }
+}
+
 TEST_CASE("a file size limit: the program runs to its end, the recording says that it is not whole") {
   ScratchDirectory scratch;
   std::string path = scratch.file("t.tape");

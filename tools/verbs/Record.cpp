@@ -1,6 +1,7 @@
 // tapeback record: runs a program that uses the C API, and writes what it and its devices say to each other.
 #include "recorder/Perturbation.h"
 #include "recorder/PreloadTargets.h"
+#include "recorder/Program.h"
 #include "recorder/RecordSession.h"
 #include "tools/CommandLine.h"
 #include "tools/Progress.h"
@@ -58,7 +59,8 @@ constexpr VerbHelp recordHelp = {
     "--ab N runs the program N times with recording off and N times with it on, in turns, and says what "
     "recording\n"
     "does to it: wall time, failures, and how the time from one operation to the next shifts, with 95 %\n"
-    "intervals. The tape is that of the last recorded run; the program's output goes to standard error.\n"
+    "intervals. The tape is that of the last recorded run. The program's standard output goes to standard\n"
+    "error in a first run, which is not measured, and nowhere in the others.\n"
     "\n"
     "Without recording, the same program runs with TAPEBACK_TARGET=URI in its environment.\n",
     "  tapeback record --target qemu:edu -o edu.tape -- edu-exercise --seed 7 --ops 500\n"
@@ -266,6 +268,9 @@ void writeJson(Report &report, const RecordResult &result, const RecordOptions &
     for (const std::string &note : result.report.notes)
       os.value(json::fixUTF8(note));
   });
+  os.attribute("nothing_because", result.nothingBecause.empty()
+                                      ? json::Value(nullptr)
+                                      : json::Value(json::fixUTF8(result.nothingBecause)));
   os.attributeArray("warnings", [&] {
     for (const std::string &warning : result.warnings)
       os.value(json::fixUTF8(warning));
@@ -340,6 +345,8 @@ void writeText(raw_ostream &os, const RecordResult &result, const RecordOptions 
     os << options.output << ": " << result.summary.packets << " packets in " << result.summary.windows
        << " windows, " << result.summary.blobs << " memory contents, " << result.summary.keyframes
        << " keyframes, " << result.bytes << " bytes\n";
+  if (!result.nothingBecause.empty())
+    os << "  NOTHING WAS RECORDED: " << result.nothingBecause << "\n";
   if (result.outcome.kind == Outcome::Kind::Failed)
     os << "  the run failed: " << result.outcome.text << "\n";
   else if (!result.outcome.text.empty())
@@ -413,7 +420,8 @@ int runRecord(ArrayRef<const char *> args) {
   if (!options)
     return report.fail(options.takeError());
   std::optional<Progress> progress;
-  options->outputToErrors = line.json();
+  if (line.json())
+    options->programOutput = ProgramOutput::ToErrors;
   RecordStatus before;
   options->progress = [&](const RecordStatus &status) {
     if (!progress)

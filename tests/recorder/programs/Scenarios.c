@@ -586,6 +586,8 @@ int main(int argc, char **argv) {
     return stages();
   if (!strcmp(scenario, "tracked"))
     return tracked(first);
+  if (!strcmp(scenario, "opens-nothing"))
+    return tb_recording() == 1 ? 0 : 9;
   if (!strcmp(scenario, "exit"))
     return (int)first;
   if (!strcmp(scenario, "no-target"))
