@@ -340,9 +340,33 @@ TEST_CASE("a recording of a program that opened nothing replays, on whatever tar
                                         {"bisect", tape, "--good", "null:", "--bad", "null:"}}) {
     RunResult result = runTapeback(args);
     CHECK_MESSAGE(result.exited(0), result);
+    if (args[0] == "replay")
+      CHECK_MESSAGE(StringRef(result.err).contains("nothing is on the tape"), result);
   }
   RunResult other = runTapeback({"replay", tape, "--target", "edu=null:"});
   CHECK_MESSAGE(other.exited(2), other); // That device it does not have.
+}
+
+TEST_CASE("replay with the description of another device, or of too many, says so") {
+  Sample sample;
+  const std::string own = TAPEBACK_SOURCE_DIR "/hal/edu/edu.yaml";
+  struct Row {
+    std::vector<std::string> descriptions;
+    const char *said; ///< Null: nothing.
+  };
+  for (const Row &row : {Row{{}, nullptr}, Row{{own}, nullptr},
+                         Row{{"minnow"}, "recorded as \"edu\", but --description is of \"minnow\""},
+                         Row{{own, own}, "--description is given 2 times"}}) {
+    std::vector<std::string> args{"replay", sample.path(), "--target", "model:edu"};
+    for (const std::string &description : row.descriptions) {
+      args.push_back("--description");
+      args.push_back(description);
+    }
+    RunResult result = runTapeback(args);
+    CHECK_MESSAGE(StringRef(result.err).contains("warning") == (row.said != nullptr), result);
+    if (row.said)
+      CHECK_MESSAGE(StringRef(result.err).contains(row.said), result);
+  }
 }
 
 TEST_CASE("what could only be a mistake in replay's options is bad usage") {

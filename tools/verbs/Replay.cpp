@@ -5,6 +5,7 @@
 #include "replayer/lab/Guard.h"
 #include "tools/CommandLine.h"
 #include "tools/OutputFile.h"
+#include "tools/PacketPrinter.h"
 #include "tools/Progress.h"
 #include "tools/Range.h"
 #include "tools/Verb.h"
@@ -191,6 +192,25 @@ int exitCodeWith(const ReplayReport &result, const ReplaySession &session, Expec
   return session.shadow->notComparable || session.shadow->stopped ? worseExit(exit, 5) : exit;
 }
 
+/// A description of another device makes a replay that grades by the wrong rules: legal, but seldom meant.
+void warnOfDescriptions(Report &report, const TapeSource &source, ArrayRef<std::string> texts) {
+  ArrayRef<DeviceRecord> devices = source.reader().devices();
+  if (texts.size() > devices.size())
+    report.warn("--description is given " + std::to_string(texts.size()) + " times, but the tape has " +
+                std::to_string(devices.size()) + " devices: what is beyond these is not used");
+  for (size_t i = 0; i < devices.size() && i < texts.size(); ++i) {
+    const Description *used = source.description(uint16_t(i));
+    if (devices[i].description.empty() || texts[i].empty() || !used)
+      continue;
+    Expected<Description> recorded = parseDescription(devices[i].description, devices[i].descriptionName);
+    if (!recorded)
+      consumeError(recorded.takeError()); // It does not hold, which is why there is another.
+    else if (used->name != recorded->name)
+      report.warn("device " + std::to_string(i) + " was recorded as " + quoteUntrusted(recorded->name) +
+                  ", but --description is of " + quoteUntrusted(used->name) + ": is it the right one?");
+  }
+}
+
 int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &options,
            const SessionOptions &wanted) {
   std::vector<std::string> texts;
@@ -206,6 +226,9 @@ int replay(Report &report, const ReplayArguments &arguments, ReplayOptions &opti
   Expected<std::unique_ptr<TapeSource>> source = TapeSource::open(arguments.tape, texts);
   if (!source)
     return report.fail(source.takeError());
+  warnOfDescriptions(report, **source, texts);
+  if (!(*source)->reader().summary().packets)
+    report.warn("nothing is on the tape: that the target did the same says nothing");
   std::unique_ptr<LabFile> lab;
   if (!wanted.lab.empty()) {
     Expected<std::unique_ptr<LabFile>> read = readLabFile(wanted.lab);
