@@ -22,30 +22,49 @@ namespace {
 constexpr size_t blobBlockBytes = 256u << 10;
 constexpr size_t blobPieceBytes = 512u << 10;
 
-/// Which contents are on the tape already: a hash table of row numbers, 4 to 16 bytes a content.
+/// Which contents are on the tape already: a hash table of row numbers, 12 to 24 bytes a content. A slot has
+/// a part of its content's id beside the number, which is also where it belongs: to look up, and to grow,
+/// takes no look at the rows, which are in no cache once there are many.
 class KnownBlobs {
 public:
-  explicit KnownBlobs(const std::vector<BlobRow> &rows) : rows(rows), slots(1024, 0) {}
-  bool contains(BlobId id) const { return slots[find(id)] != 0; }
+  explicit KnownBlobs(const std::vector<BlobRow> &rows) : rows(rows), slots(1024) {}
+  bool contains(BlobId id) const { return slots[find(id)].row != 0; }
   /// After `rows` got a new last row.
   void addLast() {
-    slots[find(rows.back().id)] = static_cast<uint32_t>(rows.size());
-    if (rows.size() * 2 <= slots.size())
-      return;
-    slots.assign(slots.size() * 4, 0);
-    for (size_t row = 0; row < rows.size(); ++row)
-      slots[find(rows[row].id)] = static_cast<uint32_t>(row + 1);
+    const BlobId id = rows.back().id;
+    slots[find(id)] = {printOf(id), static_cast<uint32_t>(rows.size())};
+    if (rows.size() * 3 > slots.size() * 2)
+      grow();
   }
 
 private:
+  struct Slot {
+    uint32_t print = 0;
+    uint32_t row = 0; ///< From 1; 0: free.
+  };
+  static uint32_t printOf(BlobId id) { return static_cast<uint32_t>(id.lo); }
   size_t find(BlobId id) const {
-    size_t slot = id.lo & (slots.size() - 1);
-    while (slots[slot] != 0 && !(rows[slots[slot] - 1].id == id))
+    const uint32_t print = printOf(id);
+    size_t slot = print & (slots.size() - 1);
+    while (slots[slot].row != 0 && !(slots[slot].print == print && rows[slots[slot].row - 1].id == id))
       slot = (slot + 1) & (slots.size() - 1);
     return slot;
   }
+  void grow() {
+    std::vector<Slot> larger(slots.size() * 2);
+    const size_t mask = larger.size() - 1;
+    for (const Slot &slot : slots)
+      if (slot.row) {
+        size_t to = slot.print & mask;
+        while (larger[to].row)
+          to = (to + 1) & mask;
+        larger[to] = slot;
+      }
+    slots = std::move(larger);
+  }
+
   const std::vector<BlobRow> &rows;
-  std::vector<uint32_t> slots;
+  std::vector<Slot> slots;
 };
 
 /// Earliest issue and latest issue or completion of some packets.

@@ -28,7 +28,7 @@ struct WriterOptions {
 /// recover`; discard() removes it. Errors are sticky: after one, every call returns it and nothing more is
 /// written. What it is given is checked so that a finished tape always verifies: ids must have been added,
 /// payloads stored, links must lead to earlier packets. Memory: about eight times blockRawBytes, and for the
-/// index 40 bytes a window and some 50 a distinct content.
+/// index 40 bytes a window and some 60 a distinct content.
 class TapeWriter {
 public:
   static llvm::Expected<std::unique_ptr<TapeWriter>> create(llvm::StringRef path, const Manifest &manifest,

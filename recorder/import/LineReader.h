@@ -52,11 +52,15 @@ public:
     at = newline + 1;
     return true;
   }
-  /// Puts back the line that quick() gave last: `line` is it.
-  void putBack(const CaptureLine &line) {
-    at = line.text.data();
-    --number;
+  /// What is in memory, from the next line on: for formats of lines so short that looking for their ends is
+  /// most of the work.
+  llvm::StringRef ahead() const { return {at, size_t(stop - at)}; }
+  /// So many whole lines of it were taken, which are so many bytes.
+  void took(size_t bytes, uint64_t lines) {
+    at += bytes;
+    number += lines;
   }
+  uint64_t lineNumber() const { return number; } ///< Of the last line.
   /// Bytes consumed, for progress.
   virtual uint64_t position() const = 0;
 

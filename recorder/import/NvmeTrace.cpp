@@ -56,7 +56,11 @@ public:
       return LineVerdict::notUnderstood(s, "qid= is wanted");
     start(out);
     out.at(time);
-    std::optional<uint16_t> device = out.device(alias);
+    if (!lastDevice || alias != lastAlias) {
+      lastDevice = out.device(alias);
+      lastAlias = alias.str();
+    }
+    const std::optional<uint16_t> device = lastDevice;
     if (!device)
       return LineVerdict::notUnderstood(s, "too many devices");
     if (setup)
@@ -100,7 +104,20 @@ private:
     return false;
   }
 
-  static bool field(Scanner &s, StringRef name, uint64_t &value) { return s.eat(name) && s.cNumber(value); }
+  template <size_t size>
+  static bool field(Scanner &s, const char (&name)[size], uint64_t &value) {
+    return s.eat(name) && s.cNumber(value);
+  }
+
+  /// Appends a number in decimal to the name.
+  void number(StringRef key, uint64_t value) {
+    name.append(key.data(), key.size());
+    char digits[20], *at = std::end(digits);
+    do
+      *--at = char('0' + value % 10);
+    while (value /= 10);
+    name.append(at, std::end(digits));
+  }
 
   LineVerdict command(Scanner &s, ImportOutput &out, uint16_t device, uint64_t qid) {
     uint64_t cmdid, nsid, flags, meta;
@@ -117,9 +134,10 @@ private:
     span.device = device;
     Outstanding entry;
     name.clear();
-    for (auto [key, number] : {std::pair("qid=", qid), {" cmdid=", cmdid}, {" nsid=", nsid}})
-      name.append(key).append(std::to_string(number));
-    name.append(" ").append(text.data(), text.size());
+    number("qid=", qid);
+    number(" cmdid=", cmdid);
+    number(" nsid=", nsid);
+    name.append(1, ' ').append(text.data(), text.size());
     entry.span = out.append(span, {}, StringRef(name));
     Packet submit;
     submit.kind = PacketKind::Submit;
@@ -193,6 +211,8 @@ private:
   }
 
   bool started = false;
+  std::string lastAlias;
+  std::optional<uint16_t> lastDevice;     ///< Of that alias.
   std::string name;                       ///< Of a span; used again.
   std::map<uint64_t, uint64_t> submitted; ///< By device and queue.
   DenseMap<uint64_t, Outstanding> outstanding;

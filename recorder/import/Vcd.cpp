@@ -14,6 +14,7 @@
 #include "recorder/import/Importers.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
+#include <bit>
 
 using namespace llvm;
 
@@ -121,15 +122,16 @@ public:
     taken.rule = notWatched;
     if (broken || inHeader || section != Section::None)
       return taken;
-    CaptureLine line;
-    while (taken.imported + taken.ignored < LinesTaken::most && lines.quick(line)) {
-      const Fate fate = line.carriage || line.text.empty() ? Fate::Unsure : quick(line, out);
-      if (fate == Fate::Unsure) {
-        lines.putBack(line);
+    const StringRef ahead = lines.ahead();
+    const char *at = ahead.begin();
+    uint64_t count = 0;
+    for (; count < LinesTaken::most && size_t(ahead.end() - at) >= quickBytes; ++count) {
+      const Fate fate = quick(at, lines.lineNumber() + count + 1, out);
+      if (fate == Fate::Unsure)
         break;
-      }
       ++(fate == Fate::Used ? taken.imported : taken.ignored);
     }
+    lines.took(size_t(at - ahead.begin()), count);
     return taken;
   }
 
@@ -253,8 +255,8 @@ private:
   int watch(const Variable &variable) {
     auto [entry, isNew] = watched.try_emplace(variable.id, unsigned(values.size()));
     if (isNew) {
-      if (variable.id.size() - 1 < 2)
-        shortIds[shortId(variable.id)] = int(entry->second);
+      if (const uint64_t key = packedId(variable.id))
+        (key < shortIds.size() ? shortIds[key] : longIds[key]) = int(entry->second);
       values.emplace_back();
       before.emplace_back();
     }
@@ -374,56 +376,91 @@ private:
   //===- Values
   //--------------------------------------------------------------------------------------------===//
 
-  /// Of a time of few digits and nothing else.
-  std::optional<uint64_t> wholeTicks(const char *at, const char *end) const {
-    uint64_t ticks = 0;
-    const char *first = at;
-    for (; at != end && unsigned(*at - '0') < 10 && at - first < 18; ++at)
-      ticks = ticks * 10 + unsigned(*at - '0');
-    return at != end || at == first || ticks > quickTicks ? std::nullopt : std::optional(ticks);
+  /// No line that quick() takes is longer: a letter, 64 digits, a blank, an identifier, and it looks at
+  /// words.
+  static constexpr size_t quickBytes = 96;
+
+  static uint64_t wordAt(const char *at) {
+    uint64_t word;
+    std::memcpy(&word, at, 8);
+    return word;
   }
 
-  /// A single change or time. Unsure, and nothing done, if it takes a closer look.
-  Fate quick(const CaptureLine &line, ImportOutput &out) {
-    const StringRef text = line.text;
-    const char *at = text.begin() + 1, *end = text.end();
+  /// The index behind an identifier of at most seven characters that ends the line (-1: not watched); `at`
+  /// becomes the next line. False, and nothing done, if there is none.
+  bool quickId(const char *&at, int &index) const {
+    constexpr uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
+    const uint64_t word = wordAt(at), unlike = word ^ 0x0a * ones;
+    const uint64_t newline = (unlike - ones) & ~unlike & tops; // Its lowest bit is right.
+    if (!newline)
+      return false;
+    const uint64_t inside = ((newline & -newline) - 1) >> 7;
+    const uint64_t id = word & inside, filled = id | ~inside;
+    // Blanks, and whatever else is not printed, take a closer look; so does an empty one.
+    if (!id || ((filled - 0x21 * ones) & ~filled & tops))
+      return false;
+    index = indexOf(id);
+    at += (std::countr_zero(newline) >> 3) + 1;
+    return true;
+  }
+
+  /// Binary digits into a number, up to something else: eight at a time. False if there is none, or more
+  /// than 64.
+  static bool quickBits(const char *&at, uint64_t &number) {
+    constexpr uint64_t ones = 0x0101010101010101;
+    const char *const first = at;
+    number = 0;
+    for (;;) {
+      const uint64_t digits = wordAt(at) ^ 0x30 * ones; // 0 or 1 each, if they are digits.
+      const uint64_t other = digits & ~ones;
+      const unsigned count = other ? unsigned(std::countr_zero(other)) >> 3 : 8;
+      if (count) // The first becomes the highest bit.
+        number = number << count | (digits << (64 - 8 * count)) * 0x8040201008040201 >> 56;
+      at += count;
+      if (other || at - first > 64)
+        return at != first && at - first <= 64;
+    }
+  }
+
+  /// A single change or time, which is at least quickBytes from the end; `at` becomes the next line. Unsure,
+  /// and nothing done, if it takes a closer look.
+  Fate quick(const char *&at, uint64_t lineNumber, ImportOutput &out) {
+    const char *from = at + 1;
     int index = -1;
-    switch (text.front()) {
+    switch (*at) {
     case '0':
     case '1':
-      if (end - at > 2 || end == at || at[0] == ' ' || at[0] == '\t' || end[-1] == ' ' || end[-1] == '\t')
+      if (!quickId(from, index))
         return Fate::Unsure;
-      index = shortIds[shortId({at, size_t(end - at)})];
       if (index >= 0)
-        values[size_t(index)].set(text.front() == '1', true);
+        values[size_t(index)].set(*at == '1', true);
       break;
     case 'b': {
-      uint64_t number = 0;
-      const char *first = at;
-      for (unsigned digit; at != end && (digit = unsigned(*at - '0')) < 2; ++at)
-        number = number << 1 | digit;
-      if (at == first || at - first > 64 || end - at < 2 || end - at > 3 || *at != ' ' || at[1] == ' ' ||
-          at[1] == '\t' || end[-1] == ' ' || end[-1] == '\t')
+      uint64_t number;
+      if (!quickBits(from, number) || *from != ' ' || !quickId(++from, index))
         return Fate::Unsure;
-      index = shortIds[shortId({at + 1, size_t(end - at) - 1})];
       if (index >= 0)
         values[size_t(index)].set(number, true);
       break;
     }
-    case '#':
-      if (std::optional<uint64_t> ticks = wholeTicks(at, end)) {
-        const uint64_t femtoseconds = *ticks * scale;
-        if (femtoseconds > now) {
-          out.atLine(line.number);
-          step(out);
-          now = femtoseconds;
-          timed = true;
-          break;
-        }
-      }
-      return Fate::Unsure;
+    case '#': {
+      uint64_t ticks = 0;
+      unsigned digit;
+      for (; (digit = unsigned(*from - '0')) < 10 && from - at <= 18; ++from)
+        ticks = ticks * 10 + digit;
+      // Without digits, no ticks: they are not later.
+      if (*from != '\n' || ticks > quickTicks || ticks * scale <= now)
+        return Fate::Unsure;
+      out.atLine(lineNumber);
+      step(out);
+      now = ticks * scale;
+      timed = true;
+      at = from + 1;
+      return Fate::NotWatched;
+    }
     default: return Fate::Unsure;
     }
+    at = from;
     if (index < 0)
       return Fate::NotWatched;
     changed.push_back(unsigned(index));
@@ -480,13 +517,23 @@ private:
     }
   }
 
-  /// Where identifiers of up to two characters, which are nearly all, have their index.
-  static size_t shortId(StringRef id) {
-    return size_t(uint8_t(id[0])) << 8 | (id.size() == 2 ? uint8_t(id[1]) : 0);
+  /// An identifier of up to seven characters as a number, the first lowest; 0 for others.
+  static uint64_t packedId(StringRef id) {
+    if (id.empty() || id.size() > 7 || id.contains('\0'))
+      return 0;
+    uint64_t key = 0;
+    std::memcpy(&key, id.data(), id.size());
+    return key;
+  }
+  int indexOf(uint64_t packed) const {
+    if (packed < shortIds.size())
+      return shortIds[packed];
+    auto known = longIds.find(packed);
+    return known == longIds.end() ? -1 : known->second;
   }
   int indexOf(StringRef id) const {
-    if (LLVM_LIKELY(id.size() - 1 < 2))
-      return shortIds[shortId(id)];
+    if (const uint64_t packed = packedId(id))
+      return indexOf(packed);
     auto known = watched.find(id);
     return known == watched.end() ? -1 : int(known->second);
   }
@@ -552,8 +599,9 @@ private:
   std::vector<Variable> variables;
   StringMap<size_t> byName;
   std::string candidates;
-  std::vector<int> shortIds = std::vector<int>(1 << 16, -1);
-  StringMap<unsigned> watched; ///< By identifier, to the index of its value.
+  StringMap<unsigned> watched;                               ///< By identifier, to the index of its value.
+  std::vector<int> shortIds = std::vector<int>(1 << 16, -1); ///< The same by packedId().
+  DenseMap<uint64_t, int> longIds;
   std::vector<WireValue> values, before;
   std::vector<unsigned> changed;
   int clockIndex = -1;

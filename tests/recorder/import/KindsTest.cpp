@@ -6,6 +6,7 @@
 #include "llvm/Support/CRC.h"
 #include <doctest/doctest.h>
 #include <fstream>
+#include <random>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -414,4 +415,61 @@ TEST_CASE("vcd: a map, bursts, wide data, a logic analyser's samples") {
   Imported backward;
   backward.run("vcd", {std::string(vcdText) + "#5\nq1\n"});
   CHECK(backward.report.notUnderstood == 2);
+}
+
+TEST_CASE("vcd: lines in their usual form are read as all others are") {
+  // Lines that end in \r\n are all taken the long way, one by one.
+  const std::string ids[] = {"!",       "a",        "b",        "cc", "\"~", "abc",  "d",
+                             "efghijk", "lmnopqrs", "\xe4\xe4", "h",  "i",   "noone"};
+  constexpr const char *names[] = {"aclk",    "s_awvalid", "s_awready", "s_awaddr", "s_wvalid", "s_wready",
+                                   "s_wdata", "s_wstrb",   "s_bvalid",  "s_bready", "s_bresp",  "other"};
+  std::mt19937_64 random(5);
+  auto below = [&](uint64_t most) { return random() % most; };
+  size_t packets = 0;
+  for (unsigned round = 0; round < 400; ++round) {
+    std::string text = "$timescale 1 ns $end\n$scope module top $end\n";
+    for (size_t i = 0; i < std::size(names); ++i)
+      text +=
+          std::string("$var wire ") + (i == 3 || i == 6 ? "64 " : "1 ") + ids[i] + " " + names[i] + " $end\n";
+    text += "$upscope $end\n$enddefinitions $end\n";
+    uint64_t time = below(3);
+    for (unsigned i = 0; i < 600; ++i) {
+      const std::string &id = ids[below(std::size(ids))];
+      std::string line;
+      if (below(4) == 0) {
+        line = "#" + std::to_string(time += below(12) ? 1 + below(9) : 0);
+      } else if (below(5) == 0) {
+        line = "b";
+        for (uint64_t bits = 1 + below(below(8) ? 64 : 80); bits; --bits)
+          line += below(60) ? char('0' + below(2)) : 'x';
+        line += " " + ids[below(2) ? 3 : 6];
+      } else {
+        line = (below(20) ? std::string(1, char('0' + below(2))) : "z") + id;
+      }
+      if (below(40) == 0) {
+        static constexpr const char *odd[] = {
+            "1", "",     "b a", "b01",  "b01  a", "#",  "#99999999999999999999", "0a 1b", "0a ", " 0a",
+            "q", "b2 a", "\t",  "#1.5", "#7 ",    "1 a"};
+        line = odd[below(std::size(odd))];
+      }
+      text += line + "\n";
+    }
+    text += "#" + std::to_string(time + 9) + "\n";
+    std::string carriage;
+    for (char c : text)
+      carriage += c == '\n' ? std::string("\r\n") : std::string(1, c);
+    Imported usual, slow;
+    usual.run("vcd", {text});
+    slow.run("vcd", {carriage});
+    REQUIRE(usual.error.empty());
+    CHECK(usual.texts() == slow.texts());
+    CHECK(usual.addsUp());
+    CHECK(usual.report.imported == slow.report.imported);
+    CHECK(usual.report.ignored == slow.report.ignored);
+    CHECK(usual.report.notUnderstood == slow.report.notUnderstood);
+    CHECK(usual.report.warningCounts == slow.report.warningCounts);
+    CHECK(usual.report.carriage == 0);
+    packets += usual.tape.packets.size();
+  }
+  CHECK(packets > 1000);
 }
