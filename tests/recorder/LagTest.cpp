@@ -68,3 +68,36 @@ TEST_CASE("a record that comes alone, long after the others, wakes the collector
     }
   }
 }
+
+TEST_CASE("while few records come the consumer looks ever more seldom, and is woken only after a silence") {
+  RingOptions options = smallRing();
+  options.dataBytes = 1 << 20;
+  struct Row {
+    unsigned longest, waits;
+  };
+  // At 2, 4, 8, 16, 32 … milliseconds until 128 are over without a record, and then woken; or at 2 and then
+  // woken.
+  for (const Row &row : {Row{32, 9}, Row{0, 2}}) {
+    CAPTURE(row.longest);
+    Pair ring(options);
+    ring.consumer.lagBehind(row.longest);
+    ring.producer->append(eventRecord(1));
+    REQUIRE(ring.out.next().what == Out::Record);
+    REQUIRE(ring.out.next().what == Out::Empty);
+    std::thread thread([&] {
+      while (ring.file->header().dataWanted.load() != WantsAny)
+        std::this_thread::yield();
+      ring.producer->append(eventRecord(2));
+      ring.producer->threadEnds();
+    });
+    unsigned waits = 0;
+    Out out;
+    while ((out = ring.out.next()).what == Out::Empty) {
+      ring.consumer.wait(3'600'000);
+      ++waits;
+    }
+    thread.join();
+    CHECK(out.record.address == 2);
+    CHECK(waits == row.waits);
+  }
+}
