@@ -5,7 +5,8 @@ usage: tests/e2e/NvmeCampaign.py [--build DIR] [--ops N] [--tapes N] [--vm] [--k
 
 On QEMU's controller: N tapes of as many commands, each replayed on the same medium, with memory shifted, in pieces, in
 reverse, and with reads or writes throttled, so that completions come in another order. Every replay must
-match. With another pattern on the medium every replay must diverge at a read.
+match. With another pattern on the medium every replay must diverge at a read, and on one of zeroes at the window, packet and
+byte that a test works out of the tape by itself.
 With --vm, in a virtual machine with Debian's kernel: the same commands through vfio:, and as a VFIO program that does not
 know of us (record --preload); both tapes are replayed on the host as above. And a mmiotrace of Debian's own nvme driver,
 imported and dumped with the names of the registers.
@@ -115,6 +116,17 @@ class Campaign:
         for throttled in THROTTLED:
             self.replay(tape, target + throttled)
         self.replay(tape, other, diverges=True)
+        self.place(tape)
+
+    def place(self, tape):
+        """Whether another medium shows at the window, packet and byte that follow from the tape and the pattern alone."""
+        name = "nvme: other data on the medium shows where it is first read"
+        environment = dict(os.environ, TAPEBACK_NVME_TAPE=str(tape), TAPEBACK_NVME_MEDIUM=f"medium={MEDIUM}")
+        result = subprocess.run([self.build / "bin/tests/e2e-nvme-loop", f"--test-case={name}"], capture_output=True, text=True,
+                                timeout=600, env=environment)
+        good = result.returncode == 0 and "e2e-nvme-loop: 1 passed, 0 failed, 0 skipped" in result.stdout
+        self.say(good, f"{tape.name} on a medium of zeroes: the first difference is where the tape and the pattern say"
+                 + ("" if good else f": {result.stdout}{result.stderr}"))
 
     def count(self, tape):
         """How often completions come in another order than their commands."""
