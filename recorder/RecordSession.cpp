@@ -8,6 +8,7 @@
 #include "recorder/ring/RingConsumer.h"
 #include "recorder/ring/RingFile.h"
 #include "recorder/ring/RingProducer.h"
+#include "recorder/ring/StampClock.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -89,8 +90,8 @@ Error checkOutput(const RecordOptions &options) {
 class Session {
 public:
   Session(const RecordOptions &options, std::vector<CollectorDevice> devices,
-          std::vector<std::string> warnings)
-      : options(options), devices(std::move(devices)) {
+          std::vector<std::string> warnings, const ring::StampChoice &stamps)
+      : options(options), devices(std::move(devices)), stamps(stamps) {
     result.warnings = std::move(warnings);
   }
 
@@ -113,6 +114,7 @@ private:
 
   const RecordOptions &options;
   std::vector<CollectorDevice> devices;
+  const ring::StampChoice &stamps;
   CollectorOptions collecting;
   RecordResult result;
   std::unique_ptr<ring::RingFile> file;
@@ -256,6 +258,7 @@ Error Session::prepare() {
   ringOptions.dataBytes = options.ringBytes;
   ringOptions.captureLimit = options.captureLimit;
   ringOptions.dropWhenFull = options.dropWhenFull;
+  ringOptions.stamps = &stamps;
   Expected<std::unique_ptr<ring::RingFile>> made = ring::RingFile::create(*table, ringOptions);
   if (!made)
     return made.takeError();
@@ -515,6 +518,8 @@ Expected<RecordResult> recordProgram(const RecordOptions &options) {
                      "give it after --: … -- program args");
   if (Error error = checkTargets(options.targets))
     return error;
+  // Its rate is measured while the descriptions are read and the ring is made.
+  const ring::StampChoice stamps(/*monotonicOnly=*/false);
   std::vector<std::string> warnings;
   std::vector<CollectorDevice> devices;
   for (const RecordTarget &target : options.targets) {
@@ -525,7 +530,7 @@ Expected<RecordResult> recordProgram(const RecordOptions &options) {
   }
   if (Error error = checkOutput(options))
     return error;
-  Session session(options, std::move(devices), std::move(warnings));
+  Session session(options, std::move(devices), std::move(warnings), stamps);
   if (Error error = session.prepare())
     return error;
   return session.run();

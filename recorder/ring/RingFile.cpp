@@ -93,7 +93,8 @@ Error RingFile::map(ArrayRef<uint8_t> table, const RingOptions &options) {
     return failUsage("description-too-large", "the descriptions make a capture table of " +
                                                   std::to_string(table.size()) + " bytes; the limit is " +
                                                   std::to_string(maxTableBytes));
-  StampChoice stamps(options.monotonicStamps);
+  std::optional<StampChoice> own;
+  const StampChoice &stamps = options.stamps ? *options.stamps : own.emplace(options.monotonicStamps);
   uint64_t laneBytes = std::bit_ceil(std::clamp(options.dataBytes, minLaneBytes, maxLaneBytes));
   layout.laneCount = std::clamp(options.lanes, 2u, maxLanes);
   layout.firstLaneSlots = laneBytes / slotBytes;

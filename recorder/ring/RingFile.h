@@ -10,15 +10,18 @@
 
 namespace tapeback::ring {
 
+class StampChoice;
+
 struct RingOptions {
   uint64_t dataBytes =
       16 << 20; ///< Of the first lane, rounded up to a power of two; the others have a quarter.
   uint32_t chunkBytes = 64 << 10;
   uint64_t captureLimit = 64 << 20;
   bool dropWhenFull = false;
-  bool monotonicStamps = false; ///< Even if the processor's counter is fit.
-  bool fullFences = false;      ///< Even if the collector could fence for the program.
-  unsigned lanes = maxLanes;    ///< At least 2.
+  bool monotonicStamps = false;        ///< Even if the processor's counter is fit.
+  const StampChoice *stamps = nullptr; ///< Begun before, so that it need not be waited for; null: begun here.
+  bool fullFences = false;             ///< Even if the collector could fence for the program.
+  unsigned lanes = maxLanes;           ///< At least 2.
 };
 
 /// Owns the private directory (0700), the file in it (0600), the mapping and the lock whose presence tells
