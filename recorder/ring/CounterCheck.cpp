@@ -1,6 +1,5 @@
 #include "recorder/ring/CounterCheck.h"
 #include "recorder/flight/QuietThread.h"
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <sched.h>
@@ -34,7 +33,7 @@ struct Board {
   unsigned asked;
   alignas(64) std::atomic<uint64_t> latest{0};
   alignas(64) std::atomic<unsigned> satisfied{0};
-  std::atomic<uint64_t> worst{0};
+  std::atomic<uint64_t> behind{0};
 
   Board(CounterReader read, Time end, unsigned asked) : read(read), end(end), asked(asked) {}
   void lookOn(unsigned processor);
@@ -46,14 +45,17 @@ void Board::lookOn(unsigned processor) {
   CPU_ZERO(&only);
   CPU_SET(processor, &only);
   bool placed = sched_setaffinity(0, sizeof(only), &only) == 0;
-  uint64_t mine = 0, behind = 0;
+  uint64_t mine = 0;
   unsigned glances = 0;
   bool told = false;
   // One that could not be placed looks at nothing, so that not everyone was seen.
   for (unsigned turn = 0; placed; ++turn) {
     uint64_t seen = latest.load(std::memory_order_acquire), now = read();
-    if (seen > now)
-      behind = std::max(behind, seen - now);
+    if (seen > now) {
+      // That is all there is to know; and who is behind shows nothing that others could look at.
+      uint64_t none = 0;
+      behind.compare_exchange_strong(none, seen - now, std::memory_order_relaxed);
+    }
     glances += seen != mine;
     if (now > seen && latest.compare_exchange_strong(seen, now, std::memory_order_acq_rel))
       mine = now;
@@ -61,14 +63,11 @@ void Board::lookOn(unsigned processor) {
       told = true;
       satisfied.fetch_add(1, std::memory_order_relaxed);
     }
-    if (satisfied.load(std::memory_order_relaxed) == asked)
+    if (satisfied.load(std::memory_order_relaxed) == asked || behind.load(std::memory_order_relaxed) != 0)
       break;
     if (turn % 64 == 0 && std::chrono::steady_clock::now() >= end)
       break;
   }
-  uint64_t most = worst.load(std::memory_order_relaxed);
-  while (behind > most && !worst.compare_exchange_weak(most, behind, std::memory_order_relaxed))
-    ;
 }
 
 CounterCheck checkCounters(CounterReader read, unsigned boundMs) {
@@ -92,7 +91,7 @@ CounterCheck checkCounters(CounterReader read, unsigned boundMs) {
     }
   for (std::thread &thread : threads)
     thread.join();
-  result.worstTicks = board.worst.load(std::memory_order_relaxed);
+  result.ticksBehind = board.behind.load(std::memory_order_relaxed);
   result.everyoneSeen = all && board.satisfied.load(std::memory_order_relaxed) == board.asked;
   return result;
 }

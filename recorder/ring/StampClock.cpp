@@ -11,7 +11,7 @@
 namespace tapeback::ring {
 
 static constexpr uint64_t leastCalibrationNs = 5'000'000, leastResyncNs = 50'000'000;
-static constexpr unsigned mostCheckMs = 100;
+static constexpr unsigned mostCheckMs = 200;
 
 static uint64_t monotonicNs() {
   timespec t;
@@ -73,7 +73,7 @@ static bool lists(std::string names, const char *wanted) {
 }
 
 std::string judgeCounter(const std::string &available, const std::string &current, CounterReader read,
-                         StampSource &chosen) {
+                         unsigned boundMs, StampSource &chosen) {
   chosen = StampSource::Monotonic;
   // The kernel takes a counter that it found unstable, or apart between processors, off its list.
   if (lists(available, "tsc")) {
@@ -82,12 +82,12 @@ std::string judgeCounter(const std::string &available, const std::string &curren
   }
   if (!lists(current, "kvm-clock"))
     return "the kernel does not trust the time-stamp counter";
-  CounterCheck check = checkCounters(read, mostCheckMs);
-  if (!check.everyoneSeen)
-    return "the kernel does not list the time-stamp counter, and not all processors' could be compared";
-  if (!check.agree())
+  CounterCheck check = checkCounters(read, boundMs);
+  if (check.ticksBehind)
     return "the kernel does not list the time-stamp counter, and between processors it is " +
-           std::to_string(check.worstTicks) + " ticks apart";
+           std::to_string(check.ticksBehind) + " ticks apart";
+  if (!check.agree())
+    return "the kernel does not list the time-stamp counter, and not all processors' could be compared";
   chosen = StampSource::Counter;
   return "invariant, the kernel's clock (kvm-clock) is made of it, and " + std::to_string(check.processors) +
          " processors' agree";
@@ -100,7 +100,7 @@ StampChoice::StampChoice(bool monotonicOnly) : chosen(StampSource::Monotonic), b
     why = "the processor has no invariant time-stamp counter";
   else
     why = judgeCounter(clockSources("available_clocksource"), clockSources("current_clocksource"),
-                       readCounterInOrder, chosen);
+                       readCounterInOrder, mostCheckMs, chosen);
 }
 
 static uint64_t rateBetween(const ClockPair &from, const ClockPair &to) {

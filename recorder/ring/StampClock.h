@@ -19,7 +19,7 @@ struct ClockPair {
 /// the list does not tell what the kernel found. `available` and `current` are as the kernel has them under
 /// /sys.
 std::string judgeCounter(const std::string &available, const std::string &current, CounterReader read,
-                         StampSource &chosen);
+                         unsigned boundMs, StampSource &chosen);
 
 /// Decides what programs stamp with: the processor's counter where it is invariant and fit, CLOCK_MONOTONIC
 /// otherwise. Begin it, do something else that takes milliseconds, then finish it: the longer, the more exact

@@ -38,20 +38,19 @@ bool canBeApart() {
 } // namespace
 
 TEST_CASE("processors whose counters agree are found to") {
-  CounterCheck check = checkCounters(sound, 5000);
+  CounterCheck check = checkCounters(sound, 10'000);
   CHECK(check.processors == processors());
   CHECK(check.everyoneSeen);
-  CHECK(check.worstTicks == 0);
+  CHECK(check.ticksBehind == 0);
   CHECK(check.agree());
 }
 
 TEST_CASE("a processor whose counter is behind is found, and by how much") {
   if (!canBeApart())
     TB_SKIP("one processor");
-  CounterCheck check = checkCounters(apart, 5000);
-  CHECK(check.everyoneSeen);
-  CHECK(check.worstTicks > 500'000);
-  CHECK(check.worstTicks <= 1'000'000);
+  CounterCheck check = checkCounters(apart, 10'000);
+  CHECK(check.ticksBehind > 0);
+  CHECK(check.ticksBehind <= 1'000'000);
   CHECK_FALSE(check.agree());
 }
 
@@ -65,38 +64,38 @@ TEST_CASE("a counter that does not move shows nothing, in bounded time") {
 
 TEST_CASE("the check leaves its thread where it may run") {
   unsigned before = processors();
-  checkCounters(sound, 5000);
+  checkCounters(sound, 10'000);
   CHECK(processors() == before);
 }
 
 TEST_CASE("what is stamped with, and why") {
   StampSource chosen;
   SUBCASE("a counter that the kernel lists is trusted without a look") {
-    CHECK(judgeCounter("tsc hpet acpi_pm\n", "tsc\n", stuck, chosen) ==
+    CHECK(judgeCounter("tsc hpet acpi_pm\n", "tsc\n", stuck, 20, chosen) ==
           "invariant, and trusted by the kernel");
     CHECK(chosen == StampSource::Counter);
-    judgeCounter("kvm-clock tsc\n", "kvm-clock\n", stuck, chosen);
+    judgeCounter("kvm-clock tsc\n", "kvm-clock\n", stuck, 20, chosen);
     CHECK(chosen == StampSource::Counter);
   }
   SUBCASE("one that it does not list is not, on a machine of its own") {
     for (const char *current : {"hpet\n", "acpi_pm", "", "tsc-early\n", "kvm-clocks\n"}) {
-      CHECK(judgeCounter("hpet acpi_pm \n", current, sound, chosen) ==
+      CHECK(judgeCounter("hpet acpi_pm \n", current, sound, 10'000, chosen) ==
             "the kernel does not trust the time-stamp counter");
       CHECK(chosen == StampSource::Monotonic);
     }
   }
   SUBCASE("in a virtual machine whose clock is made of it the processors are asked") {
-    std::string why = judgeCounter("kvm-clock \n", "kvm-clock\n", sound, chosen);
+    std::string why = judgeCounter("kvm-clock \n", "kvm-clock\n", sound, 10'000, chosen);
     CHECK_MESSAGE(why.find("agree") != std::string::npos, why);
     CHECK(chosen == StampSource::Counter);
   }
   SUBCASE("and believed when they say no") {
     if (!canBeApart())
       TB_SKIP("one processor");
-    std::string why = judgeCounter("kvm-clock \n", "kvm-clock\n", apart, chosen);
+    std::string why = judgeCounter("kvm-clock \n", "kvm-clock\n", apart, 10'000, chosen);
     CHECK_MESSAGE(why.find("ticks apart") != std::string::npos, why);
     CHECK(chosen == StampSource::Monotonic);
-    why = judgeCounter("kvm-clock \n", "kvm-clock\n", stuck, chosen);
+    why = judgeCounter("kvm-clock \n", "kvm-clock\n", stuck, 20, chosen);
     CHECK_MESSAGE(why.find("could be compared") != std::string::npos, why);
     CHECK(chosen == StampSource::Monotonic);
   }
