@@ -1,5 +1,6 @@
 // From columns to packets. The input is untrusted: every size is checked before it is used, every row of a
 // column that indexes something is checked against what it indexes.
+#include "format/LargeMemory.h"
 #include "format/Message.h"
 #include "format/PacketCodec.h"
 
@@ -156,8 +157,10 @@ const char *PacketDecoder::State::decodePackets(std::vector<Packet> &packets) {
     return fault;
   if (const char *fault = decodePacketRows())
     return fault;
-  if (packets.size() != packetCount)
+  if (packets.size() != packetCount) {
+    reserveLarge(packets, packetCount);
     packets.resize(packetCount);
+  }
   if (encodingOf(PacketField::Value) == Encoding::KeyDelta)
     fillPackets<true>(packets, keys.data(), issue.data(), complete.data(), value.data(), shapes.data(),
                       issueMask.data(), last.data());
