@@ -21,6 +21,7 @@ constexpr TargetOptionHelp ownOptions[] = {
     {"timeout", "MS", "host milliseconds that one operation may take (default 10000)"},
     {"memory", "MIB", "most device-visible memory, MiB (default 1024)"},
 };
+constexpr const char *refusedOption = "bad-model-option", *refusesOptions = "the model refuses its options: ";
 constexpr uint64_t defaultMemoryMib = 1024, maxMemoryMib = 1u << 20;
 constexpr unsigned maxSnapshots = 64;
 /// Contents of all snapshots together, as a multiple of the device-visible memory.
@@ -168,8 +169,7 @@ llvm::Error ModelTarget::startFailure(const Reply &reply) const {
     return failUsage("plugin-abi-invalid", "the model plugin breaks the ABI: " + reply.text, plugin,
                      "correct the plugin; see tapeback_model.h");
   case TAPEBACK_MODEL_E_USAGE:
-    return failUsage("bad-model-option", "the model refuses its options: " + reply.text,
-                     "target '" + self.uri + "'",
+    return failUsage(refusedOption, refusesOptions + reply.text, "target '" + self.uri + "'",
                      "options of the target itself: timeout, memory; the others are the model's");
   default:
     return failTarget("model-create-failed", "the model could not be made: " + reply.text, plugin,
@@ -737,6 +737,22 @@ llvm::Expected<std::unique_ptr<Target>> openModelTarget(const TargetUri &uri) {
   if (llvm::Error error = target->start(uri, *program))
     return error;
   return target;
+}
+
+llvm::ArrayRef<TargetOptionHelp> modelTargetOptions() {
+  return ownOptions;
+}
+
+std::string modelPluginOptions(const TargetUri &uri) {
+  TargetUri asking = uri;
+  asking.options.push_back({"no-such-option", "1"});
+  llvm::Expected<std::unique_ptr<Target>> opened = openModelTarget(asking);
+  if (opened)
+    return std::string();
+  const Failure failure = toFailure(opened.takeError());
+  llvm::StringRef text = failure.message;
+  text.consume_front(refusesOptions);
+  return text.str();
 }
 
 pid_t modelHostProcess(const Target &target) {

@@ -50,6 +50,17 @@ TEST_CASE("one target is opened and described") {
   REQUIRE(model.at("capabilities"));
   CHECK(model.at("capabilities")->getBoolean("answers") == true);
   CHECK(model.text("name") == "edu");
+  REQUIRE(model.object.getArray("options"));
+  CHECK(model.object.getArray("options")->size() == 2);
+  CHECK_MESSAGE(StringRef(model.text("plugin_options")).contains("factorial-time"), model.run);
+  CHECK(!null.object.get("options"));
+  RunResult text = runTapeback({"targets", "model:minnow"});
+  CHECK_MESSAGE(StringRef(text.out).contains("timeout=MS"), text);
+  CHECK_MESSAGE(StringRef(text.out).contains("memory-latency"), text);
+  // Those it has are not taken for a question.
+  RunResult faulty = runTapeback({"targets", "model:edu?fault=factorial&operand=3"});
+  CHECK_MESSAGE(StringRef(faulty.out).contains("dma-last-byte") == false, faulty);
+  CHECK_MESSAGE(StringRef(faulty.out).contains("factorial-time"), faulty);
   for (const char *bad : {"nothing:", "null", "", "model:no-such-model", "null:?nonsense=1"}) {
     JsonResult result = runJson({"targets", bad});
     CHECK_MESSAGE(result.run.exited(2), result.run);

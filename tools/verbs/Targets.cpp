@@ -2,6 +2,7 @@
 #include "format/Failure.h"
 #include "hal/Target.h"
 #include "hal/TargetUri.h"
+#include "hal/model/ModelTarget.h"
 #include "hal/model/PluginSearch.h"
 #include "hal/qemu/QemuDevices.h"
 #include "hal/qemu/QemuOptions.h"
@@ -219,10 +220,49 @@ constexpr CapabilityName capabilityNames[] = {
     {"answers", &TargetCapabilities::answers},
 };
 
+/// What options a model or RTL has, the target's own and the plugin's in its words. Nothing of other kinds.
+struct PluginOptions {
+  ArrayRef<TargetOptionHelp> own;
+  std::string plugin; ///< Empty: it does not say.
+};
+
+Expected<std::optional<PluginOptions>> optionsOf(StringRef text) {
+  Expected<TargetUri> uri = parseTargetUri(text);
+  if (!uri)
+    return uri.takeError();
+  if (uri->scheme != "model" && uri->scheme != "rtl")
+    return std::nullopt;
+  return PluginOptions{modelTargetOptions(), modelPluginOptions(*uri)};
+}
+
+void writeOptions(json::OStream &os, const PluginOptions &options) {
+  os.attributeArray("options", [&] {
+    for (const TargetOptionHelp &option : options.own)
+      os.object([&] {
+        os.attribute("name", option.key);
+        os.attribute("value", option.value);
+        os.attribute("summary", option.help);
+      });
+  });
+  os.attribute("plugin_options",
+               options.plugin.empty() ? json::Value(nullptr) : json::Value(json::fixUTF8(options.plugin)));
+}
+
+void writeOptions(raw_ostream &os, const PluginOptions &options) {
+  os << "  options:\n";
+  for (const TargetOptionHelp &option : options.own)
+    os << "    " << left_justify(std::string(option.key) + "=" + option.value, 14) << option.help << "\n";
+  os << "  options of its plugin, in its own words, asked for 'no-such-option': "
+     << (options.plugin.empty() ? "(it took that)" : options.plugin) << "\n";
+}
+
 int showTarget(Report &report, StringRef uri) {
   Expected<std::unique_ptr<Target>> opened = openTarget(uri);
   if (!opened)
     return report.fail(opened.takeError());
+  Expected<std::optional<PluginOptions>> options = optionsOf(uri);
+  if (!options)
+    return report.fail(options.takeError());
   const TargetIdentity &identity = (*opened)->identity();
   TargetCapabilities can = (*opened)->capabilities();
   if (report.json()) {
@@ -248,6 +288,8 @@ int showTarget(Report &report, StringRef uri) {
           os.attribute("bytes", space.size);
         });
     });
+    if (*options)
+      writeOptions(os, **options);
     return report.finish(0);
   }
   outs() << uri << ": " << identity.name << "\n";
@@ -265,6 +307,8 @@ int showTarget(Report &report, StringRef uri) {
     if (!(can.*capability.field))
       outs() << " " << capability.name;
   outs() << "\n";
+  if (*options)
+    writeOptions(outs(), **options);
   return report.finish(0);
 }
 
