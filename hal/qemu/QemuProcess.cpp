@@ -37,7 +37,59 @@ struct ChildPlan {
   std::vector<FileDescriptor> passed;
   FileDescriptor input, output, execStatus;
   pid_t parent = 0;
+  bool guarded = false; ///< It is a script: what that starts does not die with us by itself.
 };
+
+/// A new process without the program's atfork handlers: nothing of the program's runs in it.
+long bareFork() {
+  return ::syscall(SYS_clone, (unsigned long)(SIGCHLD), nullptr, nullptr, nullptr, nullptr);
+}
+
+/// Ends as the process that it stood guard for.
+[[noreturn]] void endLike(int status) {
+  if (WIFSIGNALED(status)) {
+    rlimit noCore{0, 0};
+    ::setrlimit(RLIMIT_CORE, &noCore);
+    ::signal(WTERMSIG(status), SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    ::kill(::getpid(), WTERMSIG(status));
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  }
+  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 127);
+}
+
+/// Runs in the child, and comes back in one of its own, with it as the parent and in its group. The child
+/// itself stays until that one ends, and ends like it; if the owner goes first, however suddenly, it takes
+/// the whole group along.
+pid_t standGuard(const ChildPlan &plan) {
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  const bool good = ::prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && ::setpgid(0, 0) == 0;
+  if (!good || ::getppid() != plan.parent)
+    ::_exit(127);
+  const pid_t self = ::getpid();
+  const long script = bareFork();
+  if (script == 0)
+    return self;
+  if (script < 0) {
+    int error = errno;
+    [[maybe_unused]] ssize_t written = ::write(plan.execStatus.get(), &error, sizeof error);
+    ::_exit(127);
+  }
+  ::syscall(SYS_close_range, 0u, ~0u, 0u); // Who waits for the ends of these does not wait for ours.
+  for (;;) {
+    int status = 0;
+    if (::waitpid(pid_t(script), &status, WNOHANG) == script)
+      endLike(status);
+    if (::getppid() != plan.parent)
+      ::kill(0, SIGKILL); // Us, too.
+    const int signal = ::sigwaitinfo(&all, nullptr);
+    if (signal == SIGTERM && ::getppid() == plan.parent)
+      ::kill(pid_t(script), SIGTERM);
+  }
+}
 
 /// Runs in the child. Never returns; a failure is written to execStatus as an errno.
 [[noreturn]] void becomeQemu(const ChildPlan &plan) {
@@ -46,12 +98,13 @@ struct ChildPlan {
   };
   int statusDescriptor = plan.execStatus.get();
   const int count = int(plan.passed.size());
+  const pid_t parent = plan.guarded ? standGuard(plan) : plan.parent;
   bool good = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
   // Had the parent died before that line, nobody would kill us.
-  if (::getppid() != plan.parent)
+  if (::getppid() != parent)
     ::_exit(127);
   // A process group of its own: a terminal's Ctrl-C is for us, not for it.
-  good = good && ::setpgid(0, 0) == 0;
+  good = good && (plan.guarded || ::setpgid(0, 0) == 0);
   // An abort of QEMU must not leave a core file with all of the guest's memory in somebody's directory.
   rlimit noCore{0, 0};
   good = good && ::setrlimit(RLIMIT_CORE, &noCore) == 0;
@@ -77,6 +130,13 @@ struct ChildPlan {
   // Nothing to be done if even this fails: the parent then sees a process that exited with 127.
   [[maybe_unused]] ssize_t written = ::write(statusDescriptor, &error, sizeof error);
   ::_exit(127);
+}
+
+bool isScript(const std::string &path) {
+  char start[2] = {};
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  return file && ::read(file.get(), start, sizeof start) == ssize_t(sizeof start) && start[0] == '#' &&
+         start[1] == '!';
 }
 
 llvm::Expected<FileDescriptor> copyHigh(int fd) {
@@ -136,8 +196,7 @@ struct QemuProcess::Keeper {
 void *QemuProcess::Keeper::run(void *argument) {
   std::unique_ptr<std::shared_ptr<Keeper>> share(static_cast<std::shared_ptr<Keeper> *>(argument));
   Keeper *self = share->get();
-  // A bare clone is fork without the program's atfork handlers: nothing of the program's runs in the child.
-  long child = ::syscall(SYS_clone, (unsigned long)(SIGCHLD), nullptr, nullptr, nullptr, nullptr);
+  long child = bareFork();
   if (child == 0)
     becomeQemu(self->plan);
   int error = child < 0 ? errno : 0;
@@ -252,6 +311,7 @@ llvm::Expected<std::unique_ptr<QemuProcess>> QemuProcess::start(const QemuLaunch
   auto keeper = std::make_shared<Keeper>();
   ChildPlan &plan = keeper->plan;
   plan.parent = ::getpid();
+  plan.guarded = isScript(launch.program);
   plan.words.push_back(launch.program);
   plan.words.insert(plan.words.end(), launch.arguments.begin(), launch.arguments.end());
   for (std::string &word : plan.words)

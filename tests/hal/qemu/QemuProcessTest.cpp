@@ -2,7 +2,12 @@
 #include "hal/qemu/QemuProcess.h"
 #include "tests/hal/qemu/EduDriver.h"
 #include "tests/hal/qemu/Processes.h"
+#include "tests/support/RunProgram.h"
 #include <csignal>
+#include <fstream>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -15,6 +20,24 @@ std::unique_ptr<QemuProcess> shell(const std::string &script) {
   launch.arguments = {"-c", script};
   return must(QemuProcess::start(launch));
 }
+
+/// A script in a file: a process stands between it and us.
+class ScriptFile {
+public:
+  explicit ScriptFile(const std::string &body) {
+    std::ofstream(path()) << "#!/bin/sh\n" << body << "\n";
+    REQUIRE(::chmod(path().c_str(), 0700) == 0);
+  }
+  std::string path() const { return scratch.path() + "/script"; }
+  QemuLaunch launch() const {
+    QemuLaunch launch;
+    launch.program = path();
+    return launch;
+  }
+
+private:
+  ScratchDirectory scratch;
+};
 
 constexpr uint64_t long_ = 10 * second;
 
@@ -67,6 +90,54 @@ TEST_CASE("what a script started goes with it, killed or ended by itself") {
     CHECK(eventually(
         [&] { return processStat(grandchild).state == 0 || processStat(grandchild).state == 'Z'; }));
   }
+}
+
+TEST_CASE("a script in a file has its words and its fate") {
+  for (auto [body, fate] : {std::pair("echo $#; exit 7", "exited with code 7"),
+                            {"exit 0", "exited with code 0"},
+                            {"kill -TERM $$", "was killed by signal 15 (Terminated)"},
+                            {"kill -KILL $$", "was killed by signal 9 (Killed)"}}) {
+    CAPTURE(body);
+    ScriptFile script(body);
+    auto process = must(QemuProcess::start(script.launch()));
+    REQUIRE(process->waitEnd(long_));
+    CHECK(process->fate() == fate);
+    CHECK(process->output() == (std::string(body).find("echo") == 0 ? "0\n" : ""));
+  }
+  ScriptFile endless("exec sleep 60");
+  auto process = must(QemuProcess::start(endless.launch()));
+  process->kill();
+  REQUIRE(process->waitEnd(long_));
+  CHECK(process->fate() == "was killed by signal 9 (Killed)");
+}
+
+TEST_CASE("what a script started goes when its owner is killed") {
+  ScriptFile script("sleep 60 &\necho $!\nwait");
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  pid_t owner = ::fork();
+  REQUIRE(owner >= 0);
+  if (owner == 0) {
+    llvm::Expected<std::unique_ptr<QemuProcess>> process = QemuProcess::start(script.launch());
+    pid_t started = 0;
+    if (process && eventually([&] { return (*process)->output().find('\n') != std::string::npos; }))
+      started = pid_t(std::strtol((*process)->output().c_str(), nullptr, 10));
+    if (::write(ends[1], &started, sizeof started) == ssize_t(sizeof started))
+      ::pause();
+    ::_exit(1);
+  }
+  pid_t started = 0;
+  CHECK(::read(ends[0], &started, sizeof started) == ssize_t(sizeof started));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  CHECK(started > 0);
+  CHECK(!isGone(started));
+  ::kill(owner, SIGKILL);
+  ::waitpid(owner, nullptr, 0);
+  bool gone = eventually([&] { return isGone(started); });
+  CHECK(gone);
+  if (!gone && started > 0)
+    ::kill(started, SIGKILL);
 }
 
 TEST_CASE("only the tail of endless words is kept, and they do not block the process") {
