@@ -21,10 +21,15 @@ constexpr uint32_t statusCapabilities = 1u << 20; // Status is the upper half of
 constexpr uint8_t msiCapability = 0x05;
 constexpr uint32_t msiEnable = 1u << 16, msiMultiple = 7u << 20, msi64 = 1u << 23, msiMaskable = 1u << 24;
 
+/// Of a device's configuration space, for the address port.
+uint32_t addressOf(unsigned device) {
+  return 0x80000000u | device << 11;
+}
+
 /// One device's configuration space.
 class ConfigSpace {
 public:
-  ConfigSpace(QtestClient &client, unsigned device) : client(client), base(0x80000000u | device << 11) {}
+  ConfigSpace(QtestClient &client, unsigned device) : client(client), base(addressOf(device)) {}
 
   llvm::Error queueRead(uint8_t offset, uint64_t *value) {
     if (llvm::Error error = client.queue(QtestCommand::portOut(addressPort, base | offset)))
@@ -45,12 +50,6 @@ public:
     if (llvm::Error error = client.collect())
       return error;
     return uint32_t(value);
-  }
-
-  llvm::Error write(uint8_t offset, uint32_t value) {
-    if (llvm::Error error = queueWrite(offset, value))
-      return error;
-    return client.collect();
   }
 
   llvm::Error contradiction(const std::string &what) {
@@ -95,11 +94,10 @@ llvm::Error sizeBars(ConfigSpace &config, QtestClient &client, uint64_t (&before
   return client.collect();
 }
 
-llvm::Error placeBars(ConfigSpace &config, QtestClient &client, std::vector<PciBar> &bars) {
+llvm::Error readBars(ConfigSpace &config, QtestClient &client, std::vector<PciLayout::Bar> &bars) {
   uint64_t before[6], after[6];
   if (llvm::Error error = sizeBars(config, client, before, after))
     return error;
-  uint64_t next = windowStart;
   for (unsigned i = 0; i < 6; ++i) {
     if (after[i] == 0 || before[i] & 1) // Absent, or I/O.
       continue;
@@ -116,27 +114,12 @@ llvm::Error placeBars(ConfigSpace &config, QtestClient &client, std::vector<PciB
     const uint64_t size = ~mask + 1;
     if (size < 16 || !llvm::isPowerOf2_64(size))
       return config.contradiction("has a BAR with the impossible size mask " + hexText(mask));
-    const uint64_t address = llvm::alignTo(next, size);
-    if (address < next || address >= windowEnd || windowEnd - address < size)
-      return config.contradiction("has BARs that do not fit below 4 GiB");
-    if (llvm::Error error = config.queueWrite(uint8_t(barOffset + 4 * index), uint32_t(address)))
-      return error;
-    if (wide)
-      if (llvm::Error error = config.queueWrite(uint8_t(barOffset + 4 * index + 4), 0))
-        return error;
-    llvm::Expected<uint32_t> placed = config.read(uint8_t(barOffset + 4 * index));
-    if (!placed)
-      return placed.takeError();
-    if ((*placed & ~15u) != address)
-      return config.contradiction("did not take address " + hexText(address) + " for BAR " +
-                                  std::to_string(index));
-    bars.push_back({index, address, size});
-    next = address + size;
+    bars.push_back({index, size, wide});
   }
   return llvm::Error::success();
 }
 
-llvm::Error aimMsi(ConfigSpace &config, MsiMessage message) {
+llvm::Error findMsi(ConfigSpace &config, PciLayout &layout) {
   llvm::Expected<uint32_t> first = config.read(capabilitiesOffset);
   if (!first)
     return first.takeError();
@@ -152,58 +135,120 @@ llvm::Error aimMsi(ConfigSpace &config, MsiMessage message) {
     }
     if (offset > 0xe8)
       return config.contradiction("has an MSI capability beyond its configuration space");
-    uint8_t at = uint8_t(offset + 4);
-    if (llvm::Error error = config.queueWrite(at, uint32_t(message.address)))
-      return error;
-    at = uint8_t(at + 4);
-    if (*head & msi64) {
-      if (llvm::Error error = config.queueWrite(at, uint32_t(message.address >> 32)))
-        return error;
-      at = uint8_t(at + 4);
-    }
-    if (llvm::Error error = config.queueWrite(at, message.data))
-      return error;
-    if (*head & msiMaskable)
-      if (llvm::Error error = config.queueWrite(uint8_t(at + 4), 0))
-        return error;
-    // One message only: with more, the device changes the low bits of the data.
-    return config.write(offset, (*head & ~msiMultiple) | msiEnable);
+    layout.msiAt = offset;
+    layout.msiHead = *head;
+    return llvm::Error::success();
   }
   return config.contradiction("has no MSI capability");
 }
 
+void aimMsi(const PciLayout &layout, MsiMessage message, std::vector<PciWrite> &writes) {
+  uint8_t at = uint8_t(layout.msiAt + 4);
+  writes.push_back({at, uint32_t(message.address)});
+  at = uint8_t(at + 4);
+  if (layout.msiHead & msi64) {
+    writes.push_back({at, uint32_t(message.address >> 32)});
+    at = uint8_t(at + 4);
+  }
+  writes.push_back({at, message.data});
+  if (layout.msiHead & msiMaskable)
+    writes.push_back({uint8_t(at + 4), 0});
+  // One message only: with more, the device changes the low bits of the data.
+  writes.push_back({layout.msiAt, (layout.msiHead & ~msiMultiple) | msiEnable});
+}
+
 } // namespace
 
-llvm::Expected<PciFunction> setUpPciDevice(QtestClient &client, const QemuDevice &device,
-                                           MsiMessage message) {
+llvm::Expected<PciSetupPlan> planPciSetup(const PciLayout &layout, MsiMessage message) {
+  PciSetupPlan plan;
+  uint64_t next = windowStart;
+  for (const PciLayout::Bar &bar : layout.bars) {
+    const uint64_t address = llvm::alignTo(next, bar.size);
+    if (address < next || address >= windowEnd || windowEnd - address < bar.size)
+      return failUsage("bad-pci-device", "QEMU's PCI device has BARs that do not fit below 4 GiB");
+    const uint8_t offset = uint8_t(barOffset + 4 * bar.index);
+    plan.writes.push_back({offset, uint32_t(address)});
+    if (bar.wide)
+      plan.writes.push_back({uint8_t(offset + 4), 0});
+    plan.bars.push_back({bar.index, address, bar.size});
+    next = address + bar.size;
+  }
+  if (layout.msiAt)
+    aimMsi(layout, message, plan.writes);
+  plan.writes.push_back({commandOffset, commandMemory | commandMaster | commandNoIntx});
+  return plan;
+}
+
+PciPortWrites portWritesOf(const PciLayout &layout, PciWrite write) {
+  return {addressPort, dataPort, addressOf(layout.device) | write.offset, write.value};
+}
+
+std::optional<PciLayout> knownPciLayout(const QemuDevice &device) {
+  // The first free place of the bus, behind the host bridge.
+  constexpr uint8_t place = 1;
+  if (llvm::StringRef(device.name) == "edu")
+    return PciLayout{place, {{0, 1 << 20, false}}, 0x40, 0x00800005};
+  if (llvm::StringRef(device.name) == "nvme")
+    return PciLayout{place, {{0, 1 << 14, true}}, 0, 0};
+  return std::nullopt;
+}
+
+llvm::Expected<PciLayout> readPciLayout(QtestClient &client, const QemuDevice &device) {
+  PciLayout layout;
   llvm::Expected<unsigned> number = findDevice(client, device);
   if (!number)
     return number.takeError();
-  PciFunction function;
-  function.device = uint8_t(*number);
+  layout.device = uint8_t(*number);
   ConfigSpace config(client, *number);
-  uint64_t classWord = 0, header = 0, command = 0;
-  for (auto [offset, value] :
-       {std::pair{classOffset, &classWord}, {headerOffset, &header}, {commandOffset, &command}})
-    if (llvm::Error error = config.queueRead(offset, value))
-      return error;
-  if (llvm::Error error = client.collect())
+  llvm::Expected<uint32_t> header = config.read(headerOffset);
+  if (!header)
+    return header.takeError();
+  if (const uint32_t type = *header >> 16 & 0x7f)
+    return config.contradiction("is not an ordinary function (header type " + hexText(type) + ")");
+  if (llvm::Error error = readBars(config, client, layout.bars))
     return error;
-  if ((header >> 16 & 0x7f) != 0)
-    return config.contradiction("is not an ordinary function (header type " + hexText(header >> 16 & 0x7f) +
-                                ")");
-  function.revision = uint8_t(classWord);
-  function.classCode = uint32_t(classWord >> 8);
-  if (llvm::Error error = placeBars(config, client, function.bars))
+  if (device.interrupts != QemuInterrupts::Msi)
+    return layout;
+  llvm::Expected<uint32_t> command = config.read(commandOffset);
+  if (!command)
+    return command.takeError();
+  if (!(*command & statusCapabilities))
+    return config.contradiction("has no capabilities, MSI among them");
+  if (llvm::Error error = findMsi(config, layout))
     return error;
-  if (device.interrupts == QemuInterrupts::Msi) {
-    if (!(command & statusCapabilities))
-      return config.contradiction("has no capabilities, MSI among them");
-    if (llvm::Error error = aimMsi(config, message))
-      return error;
+  return layout;
+}
+
+llvm::Expected<PciFunction> setUpPciDevice(QtestClient &client, const QemuDevice &device,
+                                           MsiMessage message) {
+  llvm::Expected<PciLayout> layout = readPciLayout(client, device);
+  if (!layout)
+    return layout.takeError();
+  PciFunction function;
+  function.device = layout->device;
+  ConfigSpace config(client, layout->device);
+  llvm::Expected<uint32_t> classWord = config.read(classOffset);
+  if (!classWord)
+    return classWord.takeError();
+  function.revision = uint8_t(*classWord);
+  function.classCode = *classWord >> 8;
+  llvm::Expected<PciSetupPlan> plan = planPciSetup(*layout, message);
+  if (!plan) {
+    llvm::consumeError(plan.takeError()); // Here it is the device's fault, not a caller's.
+    return config.contradiction("has BARs that do not fit below 4 GiB");
   }
-  if (llvm::Error error = config.write(commandOffset, commandMemory | commandMaster | commandNoIntx))
-    return error;
+  for (PciWrite write : plan->writes)
+    if (llvm::Error error = config.queueWrite(write.offset, write.value))
+      return error;
+  for (const PciBar &bar : plan->bars) {
+    llvm::Expected<uint32_t> placed = config.read(uint8_t(barOffset + 4 * bar.index));
+    if (!placed)
+      return placed.takeError();
+    if ((*placed & ~15u) != bar.address)
+      return config.contradiction("did not take address " + hexText(bar.address) + " for BAR " +
+                                  std::to_string(bar.index));
+  }
+  function.bars = std::move(plan->bars);
   return function;
 }
 

@@ -15,7 +15,7 @@ constexpr const char *memoryPath = "/proc/self/fd/4";
 constexpr const char *romPath = "/proc/self/fd/5";
 constexpr const char *mediumPath = "/proc/self/fd/6"; // Of devices that have one.
 
-constexpr size_t romBytes = 65536;
+constexpr size_t romBytes = parkedRomBytes;
 /// The CPU starts 16 bytes below the end of the ROM: cli; hlt; jmp back to the hlt.
 constexpr size_t resetVector = romBytes - 16;
 constexpr uint8_t park[] = {0xfa, 0xf4, 0xeb, 0xfd};
@@ -45,10 +45,7 @@ void addMedium(const MediumOptions &options, std::vector<std::string> &arguments
 
 std::vector<std::string> qemuArguments(const QemuOptions &options) {
   const std::string ram = std::to_string(options.ramBytes);
-  // The PIT ticks 18 times a second without being asked; with virtual time that is a busy loop. The HPET is
-  // our clock.
-  std::string machine = options.machine == QemuOptions::Machine::Q35 ? "q35,sata=off,smbus=off" : "pc";
-  machine += ",pit=off,hpet=on,vmport=off,memory-backend=ram";
+  const std::string machine = qemuMachineText(options.machine) + ",memory-backend=ram";
   std::vector<std::string> arguments = {
       "-name",
       std::string("tapeback-") + options.device->name,
@@ -86,6 +83,17 @@ std::vector<std::string> qemuArguments(const QemuOptions &options) {
 }
 
 } // namespace
+
+std::string qemuMachineText(QemuOptions::Machine machine) {
+  // The PIT ticks 18 times a second without being asked; with virtual time that is a busy loop. The HPET is
+  // our clock.
+  return std::string(machine == QemuOptions::Machine::Q35 ? "q35,sata=off,smbus=off" : "pc") +
+         ",pit=off,hpet=on,vmport=off";
+}
+
+llvm::ArrayRef<uint8_t> parkedCode() {
+  return park;
+}
 
 llvm::Expected<std::unique_ptr<QemuMachine>>
 QemuMachine::start(const QemuOptions &options, const GuestMemory &memory, const FileDescriptor &rom,

@@ -29,6 +29,13 @@ private:
   QtestClient qtest;
 };
 
+/// What stands behind -machine, but for the memory: "q35,…".
+std::string qemuMachineText(QemuOptions::Machine machine);
+/// What the processor runs: it lies `parkedRomBytes` - 16 bytes into a firmware of that size, all else of
+/// which stops it, too.
+llvm::ArrayRef<uint8_t> parkedCode();
+constexpr size_t parkedRomBytes = 65536;
+
 /// A 64 KiB firmware image in a memory file whose reset vector stops the CPU for good: qtest is answered,
 /// devices' timers run, and no guest code ever does.
 llvm::Expected<FileDescriptor> makeParkedRom();

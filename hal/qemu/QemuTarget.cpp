@@ -10,9 +10,6 @@
 namespace tapeback {
 namespace {
 
-/// What the device writes into the interrupt page. Any number but 0 will do.
-constexpr uint16_t messageData = 0x5442;
-
 /// Virtual time does not move what a device computes in a host thread (edu's factorial); such things get up
 /// to this much of the host's time for each advance, and a wait for an interrupt that long before it gives
 /// up.
@@ -105,7 +102,7 @@ llvm::Error QemuTarget::bringUp() {
   if (!alive)
     return alive.takeError();
   llvm::Expected<PciFunction> found =
-      setUpPciDevice(client(), *options.device, {GuestMemory::interruptPage, messageData});
+      setUpPciDevice(client(), *options.device, {GuestMemory::interruptPage, interruptMessageData});
   if (!found)
     return found.takeError();
   function = std::move(*found);

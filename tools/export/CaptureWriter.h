@@ -51,6 +51,10 @@ std::string secondsText(uint64_t nanoseconds);
 std::string hexNumber(uint64_t value);
 
 llvm::Expected<CaptureReport> writeQtest(TapeSource &source, llvm::raw_ostream &os);
+/// The tape is of one device that qemu: drives, and of nothing else.
+bool isForQemuScript(const TapeSource &source);
+/// The same form, with the set-up of the machine in front. Usage failure "no-qemu-device" if it is not.
+llvm::Expected<CaptureReport> writeQemuScript(TapeSource &source, llvm::raw_ostream &os);
 llvm::Expected<CaptureReport> writeMmiotrace(TapeSource &source, llvm::raw_ostream &os);
 llvm::Expected<CaptureReport> writeVfioTrace(TapeSource &source, llvm::raw_ostream &os);
 

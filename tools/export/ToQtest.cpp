@@ -300,6 +300,8 @@ Error ToQtest::end() {
 } // namespace
 
 Expected<CaptureReport> writeQtest(TapeSource &source, raw_ostream &os) {
+  if (isForQemuScript(source))
+    return writeQemuScript(source, os);
   return ToQtest(source, os).run();
 }
 
