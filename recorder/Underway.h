@@ -1,6 +1,7 @@
 // The operations that were issued and have not come back: at most one a thread.
 #pragma once
 
+#include "recorder/ZeroedArray.h"
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -13,7 +14,7 @@ namespace tapeback {
 template <typename T>
 class UnderwayTable {
 public:
-  UnderwayTable() : places(65536, 0) {}
+  UnderwayTable() : places(65536) {}
 
   bool empty() const { return items.empty(); }
   std::size_t size() const { return items.size(); }
@@ -55,7 +56,7 @@ public:
   }
 
 private:
-  std::vector<uint32_t> places; ///< By thread: 1 + index of its item; 0: none.
+  ZeroedArray<uint32_t> places; ///< By thread: 1 + index of its item; 0: none.
   std::vector<std::pair<uint16_t, T>> items;
 };
 
