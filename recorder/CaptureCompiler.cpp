@@ -1,5 +1,6 @@
 #include "recorder/CaptureCompiler.h"
 #include "format/Failure.h"
+#include "hal/description/AddressPair.h"
 #include "recorder/ring/CaptureTable.h"
 #include "recorder/ring/RingFormat.h"
 #include "llvm/ADT/StringRef.h"
@@ -85,8 +86,11 @@ void Compiler::addRegisters(const Description &description, capture::Device &dev
     used.insert(activity.starts.reg);
     for (const RegisterCondition &done : activity.done)
       used.insert(done.reg);
-    for (const TransferDescription &transfer : activity.transfers)
+    for (const TransferDescription &transfer : activity.transfers) {
       used.insert({transfer.hostAddress, transfer.deviceAddress, transfer.count});
+      if (std::optional<unsigned> high = upperHalfOf(description, transfer.hostAddress))
+        used.insert(*high);
+    }
   }
   for (const QueueDescription &queue : description.queues) {
     used.insert(queue.doorbell);
@@ -134,10 +138,12 @@ void Compiler::addActivities(const Description &description, capture::Device &de
     activities.push_back(
         {uint32_t(index), 0, {uint32_t(transfers.size()), uint32_t(activity.transfers.size())}});
     ++device.activities.count;
-    for (const TransferDescription &transfer : activity.transfers)
+    for (const TransferDescription &transfer : activity.transfers) {
+      const std::optional<unsigned> high = upperHalfOf(description, transfer.hostAddress);
       transfers.push_back({conditionOf(transfer.when, number), transfer.toDevice,
                            registerIndex[transfer.hostAddress], registerIndex[transfer.deviceAddress],
-                           registerIndex[transfer.count]});
+                           registerIndex[transfer.count], high ? registerIndex[*high] : capture::none, 0});
+    }
     starts[registerIndex[activity.starts.reg]].push_back(conditionOf(activity.starts, number));
     for (const RegisterCondition &condition : activity.done)
       done[registerIndex[condition.reg]].push_back(conditionOf(condition, number));

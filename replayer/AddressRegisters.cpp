@@ -1,4 +1,5 @@
 #include "replayer/AddressRegisters.h"
+#include "hal/description/AddressPair.h"
 #include "replayer/AccessRules.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -21,14 +22,11 @@ AddressRegisters::AddressRegisters(const Description *description, const std::ve
     bool isAddress = low.cls == RegisterClass::AddressLow || low.policy == ReplayPolicy::Relocate;
     if (!isAddress || low.cls == RegisterClass::AddressHigh || !low.aliasOf.empty())
       continue;
-    const RegisterDescription *high =
-        low.width < 8 ? description->find(low.space, low.offset + low.width) : nullptr;
-    bool pair = high && high->cls == RegisterClass::AddressHigh && high->offset == low.offset + low.width;
-    addSlot(reg, pair ? std::optional<unsigned>(description->indexOf(*high)) : std::nullopt);
+    addSlot(reg, upperHalfOf(*description, reg));
   }
   for (const ActivityDescription &activity : description->activities)
     for (const TransferDescription &transfer : activity.transfers)
-      addSlot(transfer.hostAddress, std::nullopt);
+      addSlot(transfer.hostAddress, upperHalfOf(*description, transfer.hostAddress));
   // What an activity uses as an address of the device's own is not one of the host's, then.
   for (Slot &slot : slots) {
     bool host = false, device = false;

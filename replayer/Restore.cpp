@@ -1,5 +1,6 @@
 #include "replayer/Restore.h"
 #include "format/Failure.h"
+#include "hal/description/AddressPair.h"
 #include "replayer/WindowPort.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -47,7 +48,9 @@ llvm::Expected<WindowTransfer> WindowTransfer::open(DeviceBinding &binding, cons
   result.scratch = *region;
   uint64_t last = region->iova + (scratchBytes - 1);
   const RegisterDescription &address = description->registers[transfer->hostAddress];
-  if (last < region->iova || last > description->dmaMask || last > widthMask(address.width))
+  const std::optional<unsigned> high = upperHalfOf(*description, transfer->hostAddress);
+  const unsigned width = address.width + (high ? description->registers[*high].width : 0);
+  if (last < region->iova || last > description->dmaMask || last > widthMask(std::min(width, 8u)))
     return llvm::joinErrors(notVisible(window, "cannot be reached: scratch memory at 0x" +
                                                    llvm::utohexstr(region->iova, true) +
                                                    " is out of the device's reach"),
@@ -56,7 +59,11 @@ llvm::Expected<WindowTransfer> WindowTransfer::open(DeviceBinding &binding, cons
 }
 
 std::vector<unsigned> WindowTransfer::registers() const {
-  return {transfer->hostAddress, transfer->deviceAddress, transfer->count, activity->starts.reg};
+  std::vector<unsigned> all = {transfer->hostAddress, transfer->deviceAddress, transfer->count};
+  if (std::optional<unsigned> high = upperHalfOf(*binding->description(), transfer->hostAddress))
+    all.push_back(*high);
+  all.push_back(activity->starts.reg);
+  return all;
 }
 
 uint64_t WindowTransfer::pieceSize() const {
@@ -69,8 +76,12 @@ llvm::Error WindowTransfer::run(uint64_t offset, uint64_t size) {
   auto write = [&](unsigned reg, uint64_t value) {
     return binding->writeRegister(description.registers[reg], value);
   };
-  if (llvm::Error error = write(transfer->hostAddress, scratch.iova))
+  const unsigned lowWidth = description.registers[transfer->hostAddress].width;
+  if (llvm::Error error = write(transfer->hostAddress, scratch.iova & widthMask(lowWidth)))
     return error;
+  if (std::optional<unsigned> high = upperHalfOf(description, transfer->hostAddress))
+    if (llvm::Error error = write(*high, scratch.iova >> (8 * lowWidth)))
+      return error;
   if (llvm::Error error = write(transfer->deviceAddress, window->base + offset))
     return error;
   if (llvm::Error error = write(transfer->count, size))

@@ -1,6 +1,7 @@
 // Packets in, state out: what each kind of packet tells about registers, memory, windows and activities.
 #include "hal/state/ShadowState.h"
 
+#include "hal/description/AddressPair.h"
 #include "hal/state/StateParts.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -177,6 +178,14 @@ void ShadowState::State::started(uint64_t ordinal, unsigned activity, uint64_t v
     std::optional<uint64_t> count = registers.described(transfer.count);
     std::optional<uint64_t> where =
         registers.described(transfer.toDevice ? transfer.deviceAddress : transfer.hostAddress);
+    const std::optional<unsigned> high =
+        transfer.toDevice ? std::nullopt : upperHalfOf(*description, transfer.hostAddress);
+    if (where && high) {
+      const std::optional<uint64_t> upper = registers.described(*high);
+      where = upper
+                  ? std::optional(*where | *upper << (8 * description->registers[transfer.hostAddress].width))
+                  : std::nullopt;
+    }
     if (count && *count == 0)
       continue;
     auto window =

@@ -186,12 +186,15 @@ void Follower::start(tb_device &owner, uint32_t activityIndex, uint64_t value) {
       capture::elements<capture::Activity>(table, table->activities)[activityIndex];
   const auto *transfers =
       capture::elements<capture::Transfer>(table, table->transfers) + activity.transfers.first;
+  const auto *registers = capture::elements<capture::Register>(table, table->registers);
   for (uint32_t i = 0; i < activity.transfers.count; ++i) {
     const capture::Transfer &transfer = transfers[i];
     if (!transfer.when.holds(value))
       continue;
     ring::Record record = blankRecord(&owner, PacketKind::MemoryWrite);
     record.address = valueOf(transfer.host);
+    if (transfer.hostHigh != capture::none && registers[transfer.host].width < 8)
+      record.address |= valueOf(transfer.hostHigh) << (8 * registers[transfer.host].width);
     record.length = valueOf(transfer.count);
     // For transfers from the device as well: what the device fails to write, the program reads.
     eventWithMemory(&owner, record);

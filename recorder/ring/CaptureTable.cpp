@@ -151,7 +151,8 @@ static bool validActivities(const Table *table) {
   const Transfer *transfers = elements<Transfer>(table, table->transfers);
   for (uint32_t i = 0; i < table->transfers.count; ++i)
     if (transfers[i].host >= table->registers.count || transfers[i].deviceSide >= table->registers.count ||
-        transfers[i].count >= table->registers.count)
+        transfers[i].count >= table->registers.count ||
+        (transfers[i].hostHigh != none && transfers[i].hostHigh >= table->registers.count))
       return false;
   return true;
 }

@@ -10,7 +10,7 @@
 
 namespace tapeback::capture {
 
-constexpr uint32_t version = 4;
+constexpr uint32_t version = 5;
 constexpr size_t nameBytes = 64;  ///< With the terminating NUL.
 constexpr size_t uriBytes = 4104; ///< TargetUri allows 4,096.
 constexpr uint32_t maxDevices = 16;
@@ -60,6 +60,8 @@ struct Transfer {
   Condition when; ///< On the starting register's value.
   uint32_t toDevice;
   uint32_t host, deviceSide, count; ///< Indices into Table::registers.
+  uint32_t hostHigh;                ///< The same: the upper half of the host's address; or none.
+  uint32_t reserved;
 };
 struct Activity {
   uint32_t index; ///< In the description.

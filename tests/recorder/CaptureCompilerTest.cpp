@@ -38,6 +38,7 @@ TEST_CASE("a description becomes a valid table that says what to follow") {
   CHECK(registers[transfers[1].host].offset == 0x88);
   CHECK(transfers[0].toDevice);
   CHECK(!transfers[1].toDevice);
+  CHECK(transfers[0].hostHigh == capture::none); // DST is behind SRC, and no half of it.
 }
 
 TEST_CASE("queues, layouts and roles of registers become a valid table, and no byte of it leads outside") {

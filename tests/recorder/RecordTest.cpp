@@ -1,6 +1,7 @@
 // Recordings from end to end: programs run under `tapeback record`, and their tapes read back.
 #include "tests/recorder/Background.h"
 #include <csignal>
+#include <fstream>
 #include <set>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -312,6 +313,43 @@ TEST_CASE("memory larger than chunk and ring; above the capture limit it is cut,
   CHECK((shorter.packets[acquire].flags & Truncated));
   CHECK(shorter.extras[acquire].length == 5 << 20);
   CHECK(shorter.payload(acquire) == content.substr(0, 1000000));
+}
+
+TEST_CASE("a host address in two registers is followed wherever it is") {
+  ScratchDirectory scratch;
+  const std::string description = scratch.file("halves.yaml"), path = scratch.file("t.tape");
+  std::ofstream(description) << R"(tapeback-description: 1
+name: halves
+spaces: [bar0]
+registers:
+  - {name: FROM_LO, offset: 0x10, class: address-low, reset: 0}
+  - {name: FROM_HI, offset: 0x14, class: address-high, reset: 0}
+  - {name: BYTES, offset: 0x18, reset: 0}
+  - {name: GO, offset: 0x1c, access: wo, policy: side-effect}
+  - {name: BUSY, offset: 0x20, access: ro, class: poll}
+activities:
+  - name: take
+    starts: {register: GO, mask: 1, value: 1}
+    done: [{register: BUSY, value: 0}]
+    transfers:
+      - {direction: to-device, host-address: FROM_LO, device-address: FROM_LO, count: BYTES}
+)";
+  RunResult run = runProgram({tapebackProgram(), "record", "--json", "--target", "null:", "--description",
+                              description, "-o", path, "--", scenarioProgram(), "halves"});
+  REQUIRE_MESSAGE((run.exited(0) || run.exited(5)), run);
+  CHECK(jsonOf(run).getObject("program")->getInteger("exit") == 0);
+  WholeTape tape(path);
+  REQUIRE_MESSAGE(tape.error.empty(), tape.error);
+  const uint64_t memory = tape.packets[tape.find(PacketKind::MemoryMap).front()].address;
+  CHECK(memory >= uint64_t(1) << 33);
+  const std::vector<size_t> transfers = tape.find(PacketKind::DmaDescriptor);
+  REQUIRE(transfers.size() == 2);
+  CHECK(tape.packets[transfers[0]].address == memory);
+  CHECK(!bool(tape.packets[transfers[0]].flags & NotCaptured));
+  CHECK(tape.payload(transfers[0]) == "in the upper half of the address");
+  // Where nothing is, nothing was captured, and the tape says so.
+  CHECK(tape.packets[transfers[1]].address == memory + (uint64_t(1) << 32));
+  CHECK(bool(tape.packets[transfers[1]].flags & NotCaptured));
 }
 
 TEST_CASE("no capture limit cuts names, facts or the sense of a recording") {

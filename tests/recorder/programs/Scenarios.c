@@ -387,6 +387,25 @@ static int bigMemory(void) {
   return 0;
 }
 
+/* Two transfers from memory above 4 GiB, whose address is written in halves; the second one's upper half is
+ * that of nothing. Between them and at the end, a read that says "done". */
+static int halves(void) {
+  tb_device *device = openOne(NULL);
+  uint64_t iova = 0;
+  void *memory = NULL;
+  uint32_t done = 0;
+  MUST(tb_alloc(device, 64, (size_t)1 << 33, &iova, &memory) == TB_OK && iova >> 33 && memory);
+  memcpy(memory, "in the upper half of the address", 32);
+  for (unsigned i = 0; i < 2; ++i) {
+    MUST(tb_write32(device, "bar0", 0x10, (uint32_t)iova) == TB_OK);
+    MUST(tb_write32(device, "bar0", 0x14, (uint32_t)(iova >> 32) + i) == TB_OK);
+    MUST(tb_write32(device, "bar0", 0x18, 32) == TB_OK);
+    MUST(tb_write32(device, "bar0", 0x1c, 1) == TB_OK);
+    MUST(tb_read32(device, "bar0", 0x20, &done) == TB_OK && !done);
+  }
+  return tb_close(device) != TB_OK;
+}
+
 /* A program gone wrong: it writes over the ring. */
 static int scribble(unsigned seed) {
   tb_device *device = openOne(NULL);
@@ -572,6 +591,8 @@ int main(int argc, char **argv) {
     return rounds(first, second);
   if (!strcmp(scenario, "big-memory"))
     return bigMemory();
+  if (!strcmp(scenario, "halves"))
+    return halves();
   if (!strcmp(scenario, "scribble"))
     return scribble(first);
   if (!strcmp(scenario, "closes-descriptors"))
