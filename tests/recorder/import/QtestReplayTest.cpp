@@ -392,8 +392,9 @@ TEST_CASE("qtest machine: real reproducers reach the outcome that was seen") {
     std::string arguments = "qemu-system-" + architecture;
     for (const llvm::json::Value &argument : *object.getArray("device_args"))
       arguments += " '" + argument.getAsString()->str() + "'";
-    REQUIRE(
-        scripts.importFile(path.substr(0, path.size() - 5) + ".qtest", {"--qemu-args", arguments}).exited(0));
+    RunResult imported =
+        scripts.importFile(path.substr(0, path.size() - 5) + ".qtest", {"--qemu-args", arguments});
+    REQUIRE_MESSAGE(imported.exited(0), imported);
     for (size_t run = 0; run < 3; ++run) {
       Machine machine = scripts.replay({"--target", "qtest:"});
       CAPTURE(machine.text);
