@@ -25,8 +25,11 @@ constexpr uint64_t longestPiece = 1 << 20;                           ///< Of one
 constexpr uint64_t leastRam = 64 << 20, mostRam = uint64_t(2) << 30; ///< Beyond lies no RAM in one piece.
 constexpr uint64_t holeStart = 0xa0000, holeEnd = 0x100000;          ///< Not RAM on a PC.
 constexpr uint64_t mostRows = 4096;
-/// Before what was waited for is looked at. edu's transfers take 0.1 s; the rest is for a busy machine.
-constexpr const char *waitSeconds = "0.3";
+/// Before what was waited for is looked at. edu's transfers take 0.1 s; a disk of a machine's own takes next
+/// to nothing. The rest is for a busy machine.
+const char *waitSeconds(const QemuDevice &device) {
+  return device.medium == QemuMedium::Disk ? "0.1" : "0.3";
+}
 /// What the device that ends QEMU makes of the 0x21 written to it: an exit code that QEMU has for nothing
 /// else.
 constexpr const char *endOfRun = "outb 0xf4 0x21";
@@ -55,7 +58,7 @@ private:
   Error setUp();
   void command(const QtestCommand &command) { os << command.line(); }
   void expect(const Twine &reply) { os << "# expect " << reply << "\n"; }
-  void wait() { os << "# wait " << waitSeconds << "\n"; }
+  void wait() { os << "# wait " << waitSeconds(device) << "\n"; }
   bool isRam(uint64_t address, uint64_t length) const {
     return length && address < ram && length <= ram - address &&
            (address + length <= holeStart || address >= holeEnd);
@@ -153,7 +156,7 @@ void ToQemuScript::runner(uint64_t ram) {
      << "#sh { sent=0; while IFS= read -r line; do case $line in\n"
      << "#sh   '# wait '*) settle \"${line#\\# wait }\" ;;\n"
      << "#sh   [a-z]*) printf '%s\\n' \"$line\"; sent=$((sent + 1)) ;;\n"
-     << "#sh   esac; done < \"$script\"; settle " << waitSeconds << "; echo '" << endOfRun
+     << "#sh   esac; done < \"$script\"; settle " << waitSeconds(device) << "; echo '" << endOfRun
      << "'; } 2> /dev/null | {\n"
      << "#sh   " << commandLine(ram)
      << " -device isa-debug-exit,iobase=0xf4,iosize=4 -accel tcg -bios \"$dir/rom\" ";

@@ -1,4 +1,6 @@
 // The device through the target: registers, DMA, interrupts, time, reset.
+#include "hal/qemu/PciSetup.h"
+#include "hal/qemu/QemuMachine.h"
 #include "tests/hal/qemu/EduDriver.h"
 #include "tests/hal/qemu/Processes.h"
 #include <cstring>
@@ -366,4 +368,33 @@ TEST_CASE("two targets do not see each other") {
   one.write(eduIrqRaise, 1);
   CHECK(must(one.target->waitInterrupt(0, tapeback::test::second)).fired);
   CHECK(!must(two.target->waitInterrupt(0, 1'000'000)).fired);
+}
+
+TEST_CASE("what scripts take a device's layout to be is what QEMU says") {
+  TB_NEED_QEMU();
+  for (const QemuDevice &device : qemuDevices()) {
+    CAPTURE(device.name);
+    std::optional<PciLayout> known = knownPciLayout(device);
+    REQUIRE(known);
+    llvm::Expected<TargetUri> uri = parseTargetUri(std::string("qemu:") + device.name);
+    REQUIRE(bool(uri));
+    llvm::Expected<QemuOptions> options = parseQemuOptions(*uri);
+    REQUIRE(bool(options));
+    llvm::Expected<std::unique_ptr<GuestMemory>> memory =
+        GuestMemory::create(options->ramBytes, device.dmaMask);
+    REQUIRE(bool(memory));
+    llvm::Expected<FileDescriptor> rom = makeParkedRom(), medium = makeMedium(options->medium);
+    REQUIRE((bool(rom) && bool(medium)));
+    if (device.medium == QemuMedium::None)
+      *medium = FileDescriptor();
+    llvm::Expected<std::unique_ptr<QemuMachine>> machine =
+        QemuMachine::start(*options, **memory, *rom, *medium, "test");
+    REQUIRE(bool(machine));
+    llvm::Expected<PciLayout> layout = readPciLayout((*machine)->client(), device);
+    REQUIRE(bool(layout));
+    CHECK(layout->device == known->device);
+    CHECK((layout->bars == known->bars));
+    CHECK(layout->msiAt == known->msiAt);
+    CHECK(layout->msiHead == known->msiHead);
+  }
 }
