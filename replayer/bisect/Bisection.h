@@ -9,6 +9,11 @@ namespace tapeback {
 /// Why windows were not probed, in reports.
 constexpr const char *tooManyPlaces = "more windows than --max-probes";
 
+/// Every how many of `count` places are looked at if there may be at most `most` looks (any number; 0: one).
+constexpr size_t probeStride(size_t count, uint64_t most) {
+  return !count ? 1 : most ? size_t((count - 1) / most) + 1 : count + 1;
+}
+
 /// Steps share this. One object, one bisection.
 class Bisection {
 public:

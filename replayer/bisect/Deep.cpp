@@ -183,7 +183,7 @@ llvm::Error Bisection::verify() {
     packets += boundaries[i].end;
   if (!isFree && count <= probedByPrefix && count <= options.maxProbes && packets <= options.maxPrefixPackets)
     return verifyByPrefixes(count, probeAll);
-  size_t stride = options.maxProbes ? (count + options.maxProbes - 1) / options.maxProbes : count + 1;
+  size_t stride = probeStride(count, options.maxProbes);
   unsigned parts = isFree ? unsigned(ProbeRegisters) : probeAll;
   llvm::Expected<std::unique_ptr<Lockstep>> run = startUncompared();
   if (!run)

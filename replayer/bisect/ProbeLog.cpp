@@ -131,6 +131,12 @@ std::optional<LoggedPass> passOf(const llvm::json::Object &object) {
   return pass;
 }
 
+std::string lineOf(llvm::json::Object object) {
+  std::string line;
+  llvm::raw_string_ostream(line) << llvm::json::Value(std::move(object)) << "\n";
+  return line;
+}
+
 llvm::Error cannot(const std::string &path, const char *what) {
   return failUsage("bad-state", std::string("the state cannot be ") + what + ": " + ::strerror(errno), path);
 }
@@ -155,18 +161,19 @@ llvm::Expected<std::unique_ptr<ProbeLog>> ProbeLog::open(llvm::StringRef path, l
       return cannot(name, "read");
     at += size_t(n);
   }
-  // What has no end was being written when it was interrupted.
+  std::string head =
+      lineOf(llvm::json::Object{{"tapeback_bisect_state", version}, {"about", llvm::json::fixUTF8(about)}});
+  // What has no end was being written when it was interrupted. Nothing is cut before the file is known to be
+  // a state: by its first line, or because it is the beginning of this one's.
   size_t whole = content.rfind('\n') == std::string::npos ? 0 : content.rfind('\n') + 1;
-  if (!whole && !content.empty() && content.front() != '{')
+  if (!whole && !llvm::StringRef(head).starts_with(content))
     return failUsage("bad-state", "not the state of a bisect", name, "give the name of a new file");
+  if (llvm::Error error = log->read(llvm::StringRef(content).take_front(whole), about))
+    return error;
   if (whole < content.size() && ::ftruncate(fd, off_t(whole)) != 0)
     return cannot(name, "cut to its last whole line");
-  content.resize(whole);
-  if (llvm::Error error = log->read(content, about))
-    return error;
-  if (content.empty())
-    if (llvm::Error error = log->append(
-            llvm::json::Object{{"tapeback_bisect_state", version}, {"about", llvm::json::fixUTF8(about)}}))
+  if (!whole)
+    if (llvm::Error error = log->append(head))
       return error;
   return log;
 }
@@ -243,9 +250,7 @@ std::optional<LoggedPass> ProbeLog::pass() {
   return pass;
 }
 
-llvm::Error ProbeLog::append(llvm::json::Object object) {
-  std::string line;
-  llvm::raw_string_ostream(line) << llvm::json::Value(std::move(object)) << "\n";
+llvm::Error ProbeLog::append(llvm::StringRef line) {
   for (size_t at = 0; at < line.size();) {
     ssize_t n = ::write(fd, line.data() + at, line.size() - at);
     if (n < 0 && errno == EINTR)
@@ -262,7 +267,7 @@ llvm::Error ProbeLog::add(uint64_t end, unsigned parts, const LoggedProbe &probe
   llvm::json::Object object{{"probe", text(end)}, {"parts", int64_t(parts)}, {"differs", probe.differs}};
   if (probe.difference)
     object["difference"] = toJson(*probe.difference);
-  return append(std::move(object));
+  return append(lineOf(std::move(object)));
 }
 
 llvm::Error ProbeLog::add(const LoggedPass &pass) {
@@ -272,7 +277,7 @@ llvm::Error ProbeLog::add(const LoggedPass &pass) {
                             {"text", llvm::json::fixUTF8(pass.run.text)}};
   if (pass.divergence)
     object["divergence"] = toJson(*pass.divergence);
-  return append(std::move(object));
+  return append(lineOf(std::move(object)));
 }
 
 } // namespace tapeback

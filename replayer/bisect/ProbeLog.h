@@ -26,7 +26,8 @@ struct LoggedPass {
 class ProbeLog {
 public:
   /// Opens a file, or makes one that only its owner can read. `about`: whatever the results depend on. Usage
-  /// failures: "other-state" if the file is about something else, "bad-state" if it is none.
+  /// failures: "other-state" if the file is about something else, "bad-state" if it is none; either is left
+  /// as it was.
   static llvm::Expected<std::unique_ptr<ProbeLog>> open(llvm::StringRef path, llvm::StringRef about);
   ~ProbeLog();
 
@@ -42,7 +43,7 @@ public:
 private:
   ProbeLog(std::string path, int fd) : path(std::move(path)), fd(fd) {}
   llvm::Error read(llvm::StringRef text, llvm::StringRef about);
-  llvm::Error append(llvm::json::Object object);
+  llvm::Error append(llvm::StringRef line);
 
   std::string path;
   int fd;

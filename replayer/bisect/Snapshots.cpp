@@ -161,8 +161,7 @@ llvm::Error Bisection::walkSnapshots(Lockstep &run) {
         failure.code == "restore-failed" ? failure.message : "at a look a target failed: " + failure.message;
     return startOver();
   };
-  size_t stride =
-      options.maxProbes ? (boundaries.size() + options.maxProbes - 1) / options.maxProbes : boundaries.size();
+  size_t stride = probeStride(boundaries.size(), options.maxProbes);
   size_t sinceKept = 0;
   poolStride = std::max<size_t>(1, (boundaries.size() + mostPlaces - 2) / (mostPlaces - 1));
   bool looksOn = true, relied = false; // Whether what differs stays so; whether a glance was enough.

@@ -467,6 +467,13 @@ TEST_CASE("probe log: a bisect that was interrupted goes on where it was, and co
   for (const char *garbage : {"not json\n", "{}\n", "[1]\n", "garbage without an end",
                               "{\"tapeback_bisect_state\":2,\"about\":\"this\"}\n"})
     CHECK_MESSAGE((write(path, garbage), failure("this")) == "bad-state", garbage);
+  // What is not this bisect's state loses nothing, though it has no end either.
+  for (std::string other :
+       {std::string("{\"a\": 1}"), std::string("tape\nwith binary \xff"), content + "{\"pro"}) {
+    write(path, other);
+    CHECK_MESSAGE(failure("that") == (other.starts_with(content) ? "other-state" : "bad-state"), other);
+    CHECK(contentOf(path) == other);
+  }
   std::string head = content.substr(0, content.find('\n') + 1);
   for (const char *line :
        {"{\"probe\":\"7\"}", "{\"probe\":7,\"parts\":7,\"differs\":true}",
