@@ -74,7 +74,7 @@ struct Launch {
 /// another program or gone: a copy of this process would cost a fault for each page that we write to
 /// afterwards.
 [[gnu::noinline]] static pid_t launchProgram(Launch &launch) {
-  const pid_t child = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  const pid_t child = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork,bugprone-unsafe-functions)
   if (child)
     return child;
   pthread_sigmask(SIG_SETMASK, &launch.signals->mask, nullptr);

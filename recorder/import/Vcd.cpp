@@ -437,7 +437,10 @@ private:
       break;
     case 'b': {
       uint64_t number;
-      if (!quickBits(from, number) || *from != ' ' || !quickId(++from, index))
+      if (!quickBits(from, number) || *from != ' ')
+        return Fate::Unsure;
+      ++from;
+      if (!quickId(from, index))
         return Fate::Unsure;
       if (index >= 0)
         values[size_t(index)].set(number, true);

@@ -352,8 +352,10 @@ private:
 
 } // namespace
 
-void Change::addZero(uint64_t from, uint64_t to) {
-  zero.emplace_back(from, to);
+void Change::addZeroes(llvm::ArrayRef<std::pair<uint64_t, uint64_t>> ranges) {
+  zero.insert(zero.end(), ranges.begin(), ranges.end());
+  if (zero.empty())
+    return;
   std::sort(zero.begin(), zero.end());
   size_t last = 0;
   for (size_t i = 1; i < zero.size(); ++i)

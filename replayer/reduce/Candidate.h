@@ -15,7 +15,8 @@ struct Change {
   /// Bytes of the recorded content that become zero: first, behind the last; in order, apart.
   std::vector<std::pair<uint64_t, uint64_t>> zero;
 
-  void addZero(uint64_t from, uint64_t to);
+  /// Any ranges, from < to.
+  void addZeroes(llvm::ArrayRef<std::pair<uint64_t, uint64_t>> ranges);
   bool operator==(const Change &) const = default;
 };
 

@@ -125,15 +125,18 @@ private:
           return bad("a field is no number");
         change.fields[index] = numberOf(&number);
       }
-    if (const json::Array *zero = object->getArray("zero"))
+    if (const json::Array *zero = object->getArray("zero")) {
+      std::vector<std::pair<uint64_t, uint64_t>> ranges;
       for (const json::Value &range : *zero) {
         const json::Array *ends = range.getAsArray();
         uint64_t from = ends && ends->size() == 2 ? numberOf(&(*ends)[0]) : 0;
         uint64_t to = ends && ends->size() == 2 ? numberOf(&(*ends)[1]) : 0;
         if (from >= to)
           return bad("a range of zeroes is none");
-        change.addZero(from, to);
+        ranges.emplace_back(from, to);
       }
+      change.addZeroes(ranges);
+    }
     return Error::success();
   }
 

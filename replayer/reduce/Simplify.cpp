@@ -141,7 +141,8 @@ llvm::Error Simplifying::zero() {
     Selection other = search.best();
     uint64_t bytes = 0;
     for (size_t p = first; p < last; ++p) {
-      other.changes[pieces[p].packet].addZero(pieces[p].from, pieces[p].to);
+      other.changes[pieces[p].packet].addZeroes(
+          {std::pair<uint64_t, uint64_t>(pieces[p].from, pieces[p].to)});
       bytes += pieces[p].to - pieces[p].from;
     }
     llvm::Expected<bool> same = search.attempt(std::move(other), "zeroing");

@@ -383,6 +383,15 @@ TEST_CASE("state: goes on where it was, and is refused where it is damaged") {
   };
   CHECK(refused(text, state.selection.count() / 2) == "bad-state");
   CHECK(refused("{}", packets) == "bad-state");
+  // Many ranges, backwards, cost no more than sorting them once: joined, it is two that are left.
+  Change many;
+  std::vector<std::pair<uint64_t, uint64_t>> ranges = {{1'000'000, 1'000'001}};
+  for (uint64_t i = 200'000; i-- > 0;)
+    ranges.emplace_back(2 * i, 2 * i + 2);
+  many.addZeroes(ranges);
+  CHECK(many.zero == std::vector<std::pair<uint64_t, uint64_t>>{{0, 400'000}, {1'000'000, 1'000'001}});
+  many.addZeroes({});
+  CHECK(many.zero.size() == 2);
   CHECK(refused("{", packets) != "");
   // Byte by byte: whatever it says, reading it ends.
   unsigned refusals = 0;
