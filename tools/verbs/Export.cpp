@@ -26,7 +26,11 @@ constexpr VerbHelp exportHelp = {
     "such a\n"
     "capture can carry it. What it cannot is counted and named. A qtest script whose machine is known begins "
     "with\n"
-    "QEMU's command line, and runs in a shell. BARs of a mmiotrace lie where no machine has any: the tape "
+    "QEMU's command line, and runs in a shell; one of a tape of edu or NVMe has the set-up of the PCI bus, "
+    "too,\n"
+    "and its first lines say how to run it: it exits 0 if all is as on the tape, 1 if not, 128 + the signal "
+    "if\n"
+    "QEMU died. BARs of a mmiotrace lie where no machine has any: the tape "
     "does "
     "not\n"
     "know where they were.\n",
