@@ -2,6 +2,8 @@
 #include "replayer/Rows.h"
 #include "replayer/bisect/Bisection.h"
 #include "replayer/bisect/ProbeLog.h"
+#include <cmath>
+#include <cstdio>
 
 namespace tapeback {
 
@@ -95,6 +97,17 @@ llvm::Error Bisection::findBoundaries() {
   return llvm::Error::success();
 }
 
+/// That two endpoints agree is no word on what was recorded when neither of them did that. A failure of rate
+/// r stays unseen in n passes with probability (1 - r)^n, which is 5 % at r = 1 - 0.05^(1/n).
+static std::string notShown(size_t passes) {
+  const double most = 100 * (1 - std::pow(0.05, 1 / double(std::max<size_t>(passes, 1))));
+  char rate[16];
+  std::snprintf(rate, sizeof(rate), "%.2g", most);
+  return "neither endpoint did what the tape recorded: after " + std::to_string(passes) +
+         (passes == 1 ? " pass" : " passes") + " without it, a failure that comes in up to " + rate +
+         " % of passes is still possible (95 %). If it is such a one: --intermittent --rate-runs 300";
+}
+
 llvm::Error Bisection::conclude() {
   bool asObserved = !report.first;
   if (asObserved && report.observed) {
@@ -141,6 +154,8 @@ llvm::Error Bisection::conclude() {
     report.verdict = Verdict::Incomplete;
   else
     report.verdict = Verdict::Match;
+  if (report.verdict == Verdict::Match && report.goodAgainstTape)
+    report.notes.push_back(notShown(report.runs.size()));
   return llvm::Error::success();
 }
 
