@@ -10,6 +10,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace tapeback {
 namespace {
@@ -540,9 +541,18 @@ llvm::Error ModelTarget::look(TargetLook &look) {
   }
   if (bytes > maxLookBytes)
     return failUsage("too-much", "the internal windows are too big for a look");
-  for (uint32_t window : windows)
+  uint64_t pages = 0;
+  for (uint32_t window : windows) {
     shown[window].resize(table.windows[window].size);
+    pages += llvm::divideCeil(shown[window].size(), lookPageBytes);
+  }
+  // Every page changed once is the most that there can be to show.
+  uint64_t rounds = pages / maxLookPages + 1;
   for (bool first = true, more = true; more; first = false) {
+    if (!rounds--) {
+      lookFailed = true;
+      return channel.misbehaved("a look that does not end");
+    }
     TargetLook rest;
     if (llvm::Error error = lookOnce(first ? look : rest, windows, &more)) {
       lookFailed = true;

@@ -1,5 +1,6 @@
 // Plugins that are broken or mean. Each must end in one clear failure, in bounded time, and never in harm to
 // us.
+#include "hal/TargetLook.h"
 #include "hal/model/ModelTarget.h"
 #include "tests/hal/Targets.h"
 #include <csignal>
@@ -202,6 +203,45 @@ TEST_CASE("nonsense on the channel ends the target, not us") {
   CHECK(failure(target->read(0, 0, 4)).code == "target-died");
   target = open(hostile("close-channel"));
   CHECK(failure(target->read(0, 0, 4)).code == "target-died");
+}
+
+TEST_CASE("a look is answered by what was asked for, or ends the target") {
+  struct {
+    const char *act, *code;
+  } cases[] = {{"crash-in-read", "target-died"},
+               {"exit-in-read", "target-died"},
+               {"loop-in-read", "target-hung"},
+               {"stop", "target-hung"},
+               {"garbage", "target-protocol"},
+               {"zeros", "target-protocol"},
+               {"big-garbage", "target-protocol"},
+               {"close-channel", "target-died"},
+               {"heir", "target-died"}};
+  TargetLook look;
+  look.registers.resize(3);
+  for (TargetOperation &reg : look.registers)
+    reg.width = 4;
+  look.windows = {"inside"};
+  for (auto &[act, code] : cases) {
+    CAPTURE(act);
+    auto target = open(hostile(act, "&timeout=300"));
+    LookableTarget *lookable = lookableTarget(*target);
+    REQUIRE(lookable);
+    TargetLook asked = look;
+    Failure f = failure(lookable->look(asked));
+    CHECK(f.cls == FailureClass::Target);
+    CHECK_MESSAGE(f.code == code, f.code);
+    CHECK_FALSE(lookable->canLook()); // Nobody relies on its looks any more.
+    CHECK(failure(target->read(0, 4, 4)).code == code);
+  }
+  // Bits beyond the register's width are not believed; a refusal is one, and no value.
+  auto wide = open(hostile("wide-value"));
+  TargetLook asked = look;
+  must(lookableTarget(*wide)->look(asked));
+  CHECK(asked.registers[2].value == 0xffffffff);
+  auto refusing = open(hostile("positive-status"));
+  asked = look;
+  CHECK(!failure(lookableTarget(*refusing)->look(asked)).code.empty());
 }
 
 TEST_CASE("a million interrupts in one call are counted, not queued") {

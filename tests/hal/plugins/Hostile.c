@@ -222,6 +222,12 @@ static int peek(void *instance, uint32_t window, uint64_t offset, void *out, uin
   return is(instance, "crash-in-peek") ? (crash(), 0) : 0;
 }
 
+static int peekRegister(void *instance, uint32_t space, uint64_t address, uint32_t width, uint64_t *value) {
+  (void)space, (void)address, (void)width;
+  *value = 42;
+  return act(instance, value);
+}
+
 static int snapshotSize(void *instance, uint64_t *size) {
   *size = is(instance, "huge-snapshot") ? ~UINT64_C(0) : 16;
   if (is(instance, "empty-snapshot"))
@@ -244,7 +250,8 @@ static const tapeback_model table = {
     .struct_size = sizeof(tapeback_model),
     .abi_major = TAPEBACK_MODEL_ABI_MAJOR,
     .capabilities = TAPEBACK_MODEL_CAP_MEMORY | TAPEBACK_MODEL_CAP_INTERRUPTS | TAPEBACK_MODEL_CAP_SNAPSHOT |
-                    TAPEBACK_MODEL_CAP_DEVICE_TIME | TAPEBACK_MODEL_CAP_PEEK,
+                    TAPEBACK_MODEL_CAP_DEVICE_TIME | TAPEBACK_MODEL_CAP_PEEK |
+                    TAPEBACK_MODEL_CAP_PEEK_REGISTERS,
     .interrupt_vectors = 8,
     .name = "hostile",
     .space_count = 1,
@@ -260,6 +267,7 @@ static const tapeback_model table = {
     .advance = advance,
     .device_time = deviceTime,
     .peek = peek,
+    .peek_register = peekRegister,
     .snapshot_size = snapshotSize,
     .snapshot_save = snapshotSave,
     .snapshot_load = snapshotLoad,
