@@ -81,8 +81,14 @@ pid_t standGuard(const ChildPlan &plan) {
   ::syscall(SYS_close_range, 0u, ~0u, 0u); // Who waits for the ends of these does not wait for ours.
   for (;;) {
     int status = 0;
-    if (::waitpid(pid_t(script), &status, WNOHANG) == script)
+    if (::waitpid(pid_t(script), &status, WNOHANG) == script) {
+      // What it left behind goes, too: from outside of its group, so that we can end like the script. The
+      // owner may be about to end at this moment (its threads do so one by one, and we are told of each).
+      if (::setpgid(0, ::getpgid(::getppid())) != 0)
+        ::kill(0, SIGKILL);
+      ::kill(-self, SIGKILL);
       endLike(status);
+    }
     if (::getppid() != plan.parent)
       ::kill(0, SIGKILL); // Us, too.
     const int signal = ::sigwaitinfo(&all, nullptr);
