@@ -1,6 +1,7 @@
 // Large pages for what is made once and large. Internal to format/.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <sys/mman.h>
 #include <vector>
@@ -12,14 +13,15 @@ namespace tapeback {
 /// packets take two thousand small ones.
 template <typename T>
 void reserveLarge(std::vector<T> &elements, size_t count) {
-  constexpr uintptr_t largePage = 2u << 20;
+  constexpr size_t largePage = 2u << 20;
   if (count <= elements.capacity())
     return;
   elements.reserve(count);
-  const auto begin = (reinterpret_cast<uintptr_t>(elements.data()) + largePage - 1) & ~(largePage - 1),
-             end = reinterpret_cast<uintptr_t>(elements.data() + elements.capacity()) & ~(largePage - 1);
-  if (begin < end) // A kernel without them says no, and nothing is lost.
-    ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE);
+  const size_t bytes = elements.capacity() * sizeof(T),
+               skipped = size_t(-reinterpret_cast<uintptr_t>(elements.data())) & (largePage - 1),
+               whole = bytes > skipped ? (bytes - skipped) & ~(largePage - 1) : 0;
+  if (whole) // A kernel without them says no, and nothing is lost.
+    ::madvise(reinterpret_cast<uint8_t *>(elements.data()) + skipped, whole, MADV_HUGEPAGE);
 }
 
 } // namespace tapeback
