@@ -185,8 +185,9 @@ TEST_CASE("the recorder killed at random points: its tape and its ring have ever
     std::vector<uint64_t> before = c.counts.all(c.threads);
     c.run.waitRecorder();
     if (round % 3 == 0) {
-      // It goes on without: that is counted.
-      uint64_t more = c.counts[0] + 300'000;
+      // It goes on without, far beyond what the ring has room for: that is counted. (Four threads that want
+      // the device at once take their time.)
+      uint64_t more = c.counts[0] + (round % 2 ? 20'000 : 300'000);
       CHECK(within(60, [&] { return c.counts[0] > more; }));
     }
     kill(c.run.program, SIGKILL);
