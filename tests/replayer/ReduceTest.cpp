@@ -9,6 +9,7 @@
 #include "tests/replayer/BisectHarness.h"
 #include "tests/replayer/QueueProgram.h"
 #include "tests/support/RunProgram.h"
+#include <thread>
 
 using namespace tapeback;
 using namespace tapeback::test;
@@ -401,6 +402,34 @@ TEST_CASE("state: goes on where it was, and is refused where it is damaged") {
     refusals += !refused(damaged, packets).empty();
   }
   CHECK(refusals > 0);
+}
+
+TEST_CASE("reduce: bounded by time it stops where it is, and says so") {
+  std::unique_ptr<MemoryTape> tape = farApartTape(20);
+  Planted bad;
+  bad.farApart = true;
+  ReduceOptions options;
+  options.maxSeconds = 1;
+  HostTimer timer;
+  unsigned asked = 0;
+  // However fast the machine is: the second is over before the tenth candidate is.
+  options.stop = [&] {
+    while (++asked >= 10 && timer.elapsed() < 1'100'000'000)
+      std::this_thread::yield();
+    return false;
+  };
+  Reduced stopped = reduceToy(*tape, {toys({}), toys(bad)}, options);
+  REQUIRE(stopped.report);
+  CHECK(stopped.report->stopped == "after 1 s, as asked");
+  CHECK(!stopped.report->minimal);
+  CHECK(stopped.report->runs < 30);
+  options.stop = nullptr;
+  options.maxSeconds = 600;
+  Reduced finished = reduceToy(*tape, {toys({}), toys(bad)}, options);
+  REQUIRE(finished.report);
+  CHECK(finished.report->stopped.empty());
+  CHECK(finished.report->minimal);
+  CHECK(finished.report->runs > stopped.report->runs);
 }
 
 TEST_CASE("plain ddmin: finds what has to be there, and nothing else") {
