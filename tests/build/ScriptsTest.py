@@ -86,6 +86,15 @@ class RunTests(unittest.TestCase):
         self.expect(result, "3 passed, 2 failed, 0 skipped", 1)
         self.assertIn("    why\n", result.stdout)
 
+    def test_failed_cases_are_named_at_the_end(self):
+        self.program("a", f"{FIXTURE} -tce=crashes\n")
+        self.program("b", "echo 'FAIL: test_one (a.B)'; echo 'b: 0 passed, 1 failed, 0 skipped'; exit 1\n")
+        end = self.run_tests().stdout.split("\nFailed:\n")[1]
+        self.assertRegex(end, r"(?m)^    does not hold \(\S+CountingFixture.cpp:\d+\)$")
+        self.assertRegex(end, r"(?m)^    checks nothing: it checks nothing$")
+        self.assertRegex(end, r"(?m)^    test_one \(a.B\)$")
+        self.assertNotIn("    holds", end)
+
     def test_failure_with_exit_0(self):
         self.program("a", "echo 'a: 3 passed, 2 failed, 0 skipped'\n")
         self.expect(self.run_tests(), "3 passed, 2 failed, 0 skipped", 1)
