@@ -25,7 +25,6 @@ endforeach()
 # Not Debian's lib/x86_64-linux-gnu: programs find plugins at ../lib/tapeback from bin.
 set(CMAKE_INSTALL_LIBDIR lib CACHE PATH "Where libraries are installed")
 include(GNUInstallDirs)
-set(CMAKE_INSTALL_RPATH $ORIGIN/../${CMAKE_INSTALL_LIBDIR})
 # The build tree looks like an installation, so that programs find plugins the same way in both.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)

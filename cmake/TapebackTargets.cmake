@@ -100,6 +100,12 @@ function(tapeback_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
   tapeback_is_product(product)
   if(product)
+    # The same path in the build tree: CMake would keep room for it there by empty entries, each of which is the current
+    # folder to the dynamic linker. Who needs no library of ours is not made to look for others there, either.
+    if(tapeback_client IN_LIST ARG_DEPENDS)
+      set_target_properties(${name} PROPERTIES INSTALL_RPATH $ORIGIN/../${CMAKE_INSTALL_LIBDIR}
+                                               BUILD_WITH_INSTALL_RPATH ON)
+    endif()
     install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     add_dependencies(runtime ${name})
   endif()

@@ -61,6 +61,21 @@ class Package(unittest.TestCase):
         self.assertTrue(exported)
         self.assertEqual([name for name in exported if not name.startswith("tb_")], [])
 
+    def test_no_library_comes_from_the_current_folder(self):
+        trap = self.scratch / "trap"
+        trap.mkdir()
+        seen = 0
+        for program in sorted([*(ScriptTest.BUILD / "bin").iterdir(), *(self.prefix / "bin").iterdir()]):
+            if not program.is_file() or not os.access(program, os.X_OK):
+                continue
+            for line in run("ldd", program).splitlines():
+                if "=> /" in line:
+                    (trap / line.split()[0]).write_text("no library")
+                    seen += 1
+            result = subprocess.run([program, "--help"], cwd=trap, env=ENVIRONMENT, capture_output=True, text=True)
+            self.assertEqual(result.returncode, 0, f"{program}: {result.stderr}")
+        self.assertGreater(seen, 0)
+
     def test_program_without_a_target(self):
         output = run(self.build / "program", code=3)
         self.assertIn("TAPEBACK_TARGET", output)
