@@ -278,6 +278,10 @@ Error Session::prepare() {
   if (writer)
     consumer->holdUntilWritten();
   wakeable.store(consumer.get());
+  if (Error error = file->awaitMemory()) {
+    output->discard();
+    return error;
+  }
   return Error::success();
 }
 

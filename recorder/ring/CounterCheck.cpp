@@ -31,6 +31,8 @@ struct Board {
   CounterReader read;
   Time end;
   unsigned asked;
+  /// Closed until all are there: who spins before keeps who starts the others from its processor.
+  std::atomic<bool> open{false};
   alignas(64) std::atomic<uint64_t> latest{0};
   alignas(64) std::atomic<unsigned> satisfied{0};
   std::atomic<uint64_t> behind{0};
@@ -45,6 +47,7 @@ void Board::lookOn(unsigned processor) {
   CPU_ZERO(&only);
   CPU_SET(processor, &only);
   bool placed = sched_setaffinity(0, sizeof(only), &only) == 0;
+  open.wait(false);
   uint64_t mine = 0;
   unsigned glances = 0;
   bool told = false;
@@ -89,6 +92,8 @@ CounterCheck checkCounters(CounterReader read, unsigned boundMs) {
         all = false; // The others run into the bound, and satisfied stays below asked.
       }
     }
+  board.open.store(true);
+  board.open.notify_all();
   for (std::thread &thread : threads)
     thread.join();
   result.ticksBehind = board.behind.load(std::memory_order_relaxed);

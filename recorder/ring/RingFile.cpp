@@ -1,5 +1,6 @@
 #include "recorder/ring/RingFile.h"
 #include "format/Failure.h"
+#include "recorder/flight/QuietThread.h"
 #include "recorder/ring/Fence.h"
 #include "recorder/ring/StampClock.h"
 #include "llvm/ADT/StringRef.h"
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -115,19 +117,11 @@ Error RingFile::map(ArrayRef<uint8_t> table, const RingOptions &options) {
       --layout.laneCount;
   size = layout.slotsAt(layout.laneCount);
   if (fd >= 0) {
-    // The first lane and the shared one are allocated now: a full /dev/shm must not become a SIGBUS in the
-    // program. The others are by the threads that take them, which share the last one if there is no memory.
-    int code = ftruncate(fd, off_t(size)) != 0 ? errno : posix_fallocate(fd, 0, off_t(layout.slotsAt(1)));
-    if (!code)
-      code = posix_fallocate(fd, off_t(layout.slotsAt(layout.laneCount - 1)),
-                             off_t(layout.laneSlots * slotBytes));
-    if (code) {
-      errno = code;
-      return systemFailure("cannot allocate " +
-                               std::to_string(layout.slotsAt(1) + layout.laneSlots * slotBytes) +
-                               " bytes for the ring",
-                           directory);
-    }
+    // What we write ourselves.
+    int code = ftruncate(fd, off_t(size)) != 0 ? errno : posix_fallocate(fd, 0, off_t(layout.slotsAt(0)));
+    if (code)
+      return noMemory(code);
+    allocateBehind();
   }
   int flags = fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS;
   mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
@@ -163,6 +157,36 @@ Error RingFile::map(ArrayRef<uint8_t> table, const RingOptions &options) {
   reason = stamps.reason();
   std::memcpy(header->magic, magic, sizeof(magic));
   return Error::success();
+}
+
+Error RingFile::noMemory(int code) const {
+  errno = code;
+  return systemFailure("cannot allocate " +
+                           std::to_string(layout.slotsAt(1) + layout.laneSlots * slotBytes) +
+                           " bytes for the ring",
+                       directory);
+}
+
+/// The first lane and the shared one, five thousand pages. The others are by the threads that take them, which
+/// share the last one if there is no memory.
+void RingFile::allocateBehind() {
+  auto allocate = [this] {
+    allocation = posix_fallocate(fd, off_t(layout.slotsAt(0)), off_t(layout.slotsAt(1) - layout.slotsAt(0)));
+    if (!allocation)
+      allocation = posix_fallocate(fd, off_t(layout.slotsAt(layout.laneCount - 1)),
+                                   off_t(layout.laneSlots * slotBytes));
+  };
+  try {
+    allocator = startQuietThread(allocate);
+  } catch (const std::system_error &) {
+    allocate();
+  }
+}
+
+Error RingFile::awaitMemory() {
+  if (allocator.joinable())
+    allocator.join();
+  return allocation ? noMemory(allocation) : Error::success();
 }
 
 Lane &RingFile::lane(unsigned index) const {
@@ -205,6 +229,8 @@ Expected<std::unique_ptr<RingFile>> RingFile::openLeftBehind(const std::string &
 }
 
 RingFile::~RingFile() {
+  if (allocator.joinable())
+    allocator.join();
   if (mapping) {
     if (!leftBehind)
       header().collectorState.store(uint32_t(CollectorState::Closed));

@@ -6,6 +6,7 @@
 #include "llvm/Support/Error.h"
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tapeback::ring {
@@ -29,7 +30,8 @@ struct RingOptions {
 /// directory, which a later one removes. Moves: none. Threads: the mapping may be used from any.
 class RingFile {
 public:
-  /// Makes the file and puts `table` into it. Errors are System failures.
+  /// Makes the file and puts `table` into it; most of its memory is allocated while other things are made,
+  /// and awaitMemory() tells whether it is there. Errors are System failures.
   static llvm::Expected<std::unique_ptr<RingFile>> create(llvm::ArrayRef<uint8_t> table,
                                                           const RingOptions &options);
   /// The same in anonymous memory, for tests with both ends in one process.
@@ -38,6 +40,8 @@ public:
   /// What a killed collector left: a copy on write, so that the file stays as it is. Refuses one whose
   /// collector lives. Sizes are checked; everything else is the program's word. The file is not removed.
   static llvm::Expected<std::unique_ptr<RingFile>> openLeftBehind(const std::string &path);
+  /// Before a program gets to know of the ring: a full /dev/shm must not become a SIGBUS in it.
+  llvm::Error awaitMemory();
   ~RingFile();
   RingFile(const RingFile &) = delete;
   RingFile &operator=(const RingFile &) = delete;
@@ -60,6 +64,8 @@ public:
 private:
   RingFile() = default;
   llvm::Error map(llvm::ArrayRef<uint8_t> table, const RingOptions &options);
+  llvm::Error noMemory(int code) const;
+  void allocateBehind();
 
   std::string directory, filePath, reason;
   int fd = -1;
@@ -68,6 +74,8 @@ private:
   uint64_t size = 0;
   Layout layout = {};
   ClockFacts clockFacts = {};
+  std::thread allocator;
+  int allocation = 0; ///< What it came to: an errno, once `allocator` is joined.
 };
 
 /// Rings of killed collectors of this user whose unfinished tapes are still there: the ring's path, and the

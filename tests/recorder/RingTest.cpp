@@ -444,6 +444,7 @@ TEST_CASE("the ring's file is private, and named only once it is locked") {
   OwnDirectory directories;
   llvm::Expected<std::unique_ptr<RingFile>> file = RingFile::create(someTable(), {});
   REQUIRE(bool(file));
+  REQUIRE_FALSE(bool((*file)->awaitMemory()));
   std::string path = (*file)->path(), directory = path.substr(0, path.rfind('/'));
   struct stat status;
   REQUIRE(stat(path.c_str(), &status) == 0);
@@ -473,7 +474,7 @@ static pid_t otherCollector(std::string &path) {
   REQUIRE(collector >= 0);
   if (collector == 0) {
     llvm::Expected<std::unique_ptr<RingFile>> file = RingFile::create(someTable(), smallRing());
-    std::string made = file ? (*file)->path() : "";
+    std::string made = file && !(*file)->awaitMemory() ? (*file)->path() : "";
     if (write(ready[1], made.c_str(), made.size() + 1) < 0)
       _exit(1);
     for (;;)
