@@ -17,6 +17,13 @@
 
 namespace tapeback::test {
 
+/// In a child that becomes a recorder: as at a terminal. A shell starts its background jobs with these
+/// ignored, and so would what is recorded, which then outlives a test's SIGINT.
+inline void heedInterrupts() {
+  signal(SIGINT, SIG_DFL);
+  signal(SIGQUIT, SIG_DFL);
+}
+
 inline bool within(double seconds, const std::function<bool()> &condition) {
   for (auto start = std::chrono::steady_clock::now(); !condition();) {
     if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds)
@@ -55,6 +62,7 @@ inline pid_t startOnTerminal(std::vector<std::string> command, int &terminal) {
   pid_t recorder = forkpty(&terminal, nullptr, nullptr, nullptr);
   REQUIRE(recorder >= 0);
   if (recorder == 0) {
+    heedInterrupts();
     execv(arguments[0], arguments.data());
     _exit(127);
   }
@@ -82,6 +90,7 @@ public:
       dup2(out, 1);
       dup2(err, 2);
       setpgid(0, 0);
+      heedInterrupts();
       execv(arguments[0], arguments.data());
       _exit(127);
     }
