@@ -90,8 +90,8 @@ Error checkOutput(const RecordOptions &options) {
 class Session {
 public:
   Session(const RecordOptions &options, std::vector<CollectorDevice> devices,
-          std::vector<std::string> warnings, const ring::StampChoice &stamps)
-      : options(options), devices(std::move(devices)), stamps(stamps) {
+          std::vector<std::string> warnings, std::unique_ptr<ring::RingFile> reserved)
+      : options(options), devices(std::move(devices)), file(std::move(reserved)) {
     result.warnings = std::move(warnings);
   }
 
@@ -114,7 +114,6 @@ private:
 
   const RecordOptions &options;
   std::vector<CollectorDevice> devices;
-  const ring::StampChoice &stamps;
   CollectorOptions collecting;
   RecordResult result;
   std::unique_ptr<ring::RingFile> file;
@@ -254,15 +253,8 @@ Error Session::prepare() {
   Expected<std::vector<uint8_t>> table = compileCaptureTable(sources, evidence);
   if (!table)
     return table.takeError();
-  ring::RingOptions ringOptions;
-  ringOptions.dataBytes = options.ringBytes;
-  ringOptions.captureLimit = options.captureLimit;
-  ringOptions.dropWhenFull = options.dropWhenFull;
-  ringOptions.stamps = &stamps;
-  Expected<std::unique_ptr<ring::RingFile>> made = ring::RingFile::create(*table, ringOptions);
-  if (!made)
-    return made.takeError();
-  file = std::move(*made);
+  if (Error error = file->begin(*table))
+    return error;
   if (Error error = openOutput())
     return error;
   if (writer)
@@ -273,7 +265,7 @@ Error Session::prepare() {
   collector = std::make_unique<Collector>(*output, devices, collecting);
   consumer = std::make_unique<ring::RingConsumer>(*file);
   // Triggers and other recordings wait for what is recorded; a tape does not.
-  constexpr unsigned longestLag = 32;
+  constexpr unsigned longestLag = 128;
   consumer->lagBehind(live ? 0 : longestLag);
   if (writer)
     consumer->holdUntilWritten();
@@ -522,8 +514,18 @@ Expected<RecordResult> recordProgram(const RecordOptions &options) {
                      "give it after --: … -- program args");
   if (Error error = checkTargets(options.targets))
     return error;
-  // Its rate is measured while the descriptions are read and the ring is made.
+  if (Error error = checkOutput(options))
+    return error;
+  // The counter's rate is measured, and the ring's memory allocated, while the descriptions are read.
   const ring::StampChoice stamps(/*monotonicOnly=*/false);
+  ring::RingOptions ringOptions;
+  ringOptions.dataBytes = options.ringBytes;
+  ringOptions.captureLimit = options.captureLimit;
+  ringOptions.dropWhenFull = options.dropWhenFull;
+  ringOptions.stamps = &stamps;
+  Expected<std::unique_ptr<ring::RingFile>> reserved = ring::RingFile::reserve(ringOptions);
+  if (!reserved)
+    return reserved.takeError();
   std::vector<std::string> warnings;
   std::vector<CollectorDevice> devices;
   for (const RecordTarget &target : options.targets) {
@@ -532,9 +534,7 @@ Expected<RecordResult> recordProgram(const RecordOptions &options) {
       return device.takeError();
     devices.push_back(std::move(*device));
   }
-  if (Error error = checkOutput(options))
-    return error;
-  Session session(options, std::move(devices), std::move(warnings), stamps);
+  Session session(options, std::move(devices), std::move(warnings), std::move(*reserved));
   if (Error error = session.prepare())
     return error;
   return session.run();

@@ -50,8 +50,19 @@ static uint64_t roundUp(uint64_t bytes, uint64_t unit) {
 }
 
 Expected<std::unique_ptr<RingFile>> RingFile::create(ArrayRef<uint8_t> table, const RingOptions &options) {
+  Expected<std::unique_ptr<RingFile>> file = reserve(options);
+  if (!file)
+    return file;
+  if (Error error = (*file)->begin(table))
+    return error;
+  if (Error error = (*file)->awaitMemory())
+    return error;
+  return file;
+}
+
+Expected<std::unique_ptr<RingFile>> RingFile::reserve(const RingOptions &options) {
   removeStaleRings();
-  std::unique_ptr<RingFile> file(new RingFile);
+  std::unique_ptr<RingFile> file(new RingFile(options));
   std::string tried;
   for (const std::string &parent : ringParents()) {
     std::string pattern = parent + "/" + ringPrefix() + "XXXXXX";
@@ -74,36 +85,92 @@ Expected<std::unique_ptr<RingFile>> RingFile::create(ArrayRef<uint8_t> table, co
   lock.l_whence = SEEK_SET;
   if (fcntl(file->fd, F_OFD_SETLK, &lock) != 0)
     return systemFailure("cannot lock the ring", fresh);
-  if (Error error = file->map(table, options))
-    return error;
-  file->filePath = file->directory + "/ring";
-  if (rename(fresh.c_str(), file->filePath.c_str()) != 0)
-    return systemFailure("cannot name the ring", file->filePath);
+  file->plan(0);
+  // What we write ourselves is there first: to find it missing would be a SIGBUS.
+  int code = ftruncate(file->fd, off_t(file->size)) != 0
+                 ? errno
+                 : posix_fallocate(file->fd, 0, off_t(file->layout.slotsAt(0)));
+  if (code)
+    return file->noMemory(code);
+  try {
+    file->allocator = startQuietThread([made = file.get()] { made->allocation = made->allocate(); });
+  } catch (const std::system_error &) {
+    file->allocation = file->allocate();
+  }
   return file;
+}
+
+static Error checkTable(ArrayRef<uint8_t> table) {
+  if (table.size() <= maxTableBytes)
+    return Error::success();
+  return failUsage("description-too-large", "the descriptions make a capture table of " +
+                                                std::to_string(table.size()) + " bytes; the limit is " +
+                                                std::to_string(maxTableBytes));
+}
+
+Error RingFile::begin(ArrayRef<uint8_t> table) {
+  if (Error error = checkTable(table))
+    return error;
+  if (headerBytes + table.size() > layout.lanesOffset) {
+    // More than there is room for: everything lies further behind.
+    if (Error error = awaitMemory())
+      return error;
+    plan(table.size());
+    int code = ftruncate(fd, off_t(size)) != 0 ? errno : posix_fallocate(fd, 0, off_t(layout.slotsAt(0)));
+    if (code || (code = allocate()))
+      return noMemory(code);
+  }
+  if (Error error = map(table))
+    return error;
+  filePath = directory + "/ring";
+  if (rename((directory + "/ring.new").c_str(), filePath.c_str()) != 0)
+    return systemFailure("cannot name the ring", filePath);
+  return Error::success();
+}
+
+Error RingFile::awaitMemory() {
+  if (allocator.joinable())
+    allocator.join();
+  return allocation ? noMemory(allocation) : Error::success();
+}
+
+/// The first lane and the shared one. The others are by the threads that take them, which share the last one
+/// if there is no memory.
+int RingFile::allocate() const {
+  int code = posix_fallocate(fd, off_t(layout.slotsAt(0)), off_t(layout.slotsAt(1) - layout.slotsAt(0)));
+  return code ? code
+              : posix_fallocate(fd, off_t(layout.slotsAt(layout.laneCount - 1)),
+                                off_t(layout.laneSlots * slotBytes));
+}
+
+Error RingFile::noMemory(int code) const {
+  errno = code;
+  return systemFailure("cannot allocate " +
+                           std::to_string(layout.slotsAt(1) + layout.laneSlots * slotBytes) +
+                           " bytes for the ring",
+                       directory);
 }
 
 Expected<std::unique_ptr<RingFile>> RingFile::createAnonymous(ArrayRef<uint8_t> table,
                                                               const RingOptions &options) {
-  std::unique_ptr<RingFile> file(new RingFile);
-  if (Error error = file->map(table, options))
+  if (Error error = checkTable(table))
+    return error;
+  std::unique_ptr<RingFile> file(new RingFile(options));
+  file->plan(table.size());
+  if (Error error = file->map(table))
     return error;
   return file;
 }
 
-Error RingFile::map(ArrayRef<uint8_t> table, const RingOptions &options) {
-  if (table.size() > maxTableBytes)
-    return failUsage("description-too-large", "the descriptions make a capture table of " +
-                                                  std::to_string(table.size()) + " bytes; the limit is " +
-                                                  std::to_string(maxTableBytes));
-  std::optional<StampChoice> own;
-  const StampChoice &stamps = options.stamps ? *options.stamps : own.emplace(options.monotonicStamps);
+/// Where everything lies, with room for a table of `tableBytes`; what most need does not change it.
+void RingFile::plan(uint64_t tableBytes) {
+  constexpr uint64_t usualTableBytes = (32 << 10) - headerBytes;
   uint64_t laneBytes = std::bit_ceil(std::clamp(options.dataBytes, minLaneBytes, maxLaneBytes));
   layout.laneCount = std::clamp(options.lanes, 2u, maxLanes);
   layout.firstLaneSlots = laneBytes / slotBytes;
   layout.laneSlots = std::max(laneBytes / 4, minLaneBytes) / slotBytes;
   layout.tableOffset = headerBytes;
-  layout.tableBytes = table.size();
-  layout.lanesOffset = roundUp(headerBytes + table.size(), 4096);
+  layout.lanesOffset = roundUp(headerBytes + std::max(tableBytes, usualTableBytes), 4096);
   layout.dataOffset = roundUp(layout.lanesOffset + layout.laneCount * sizeof(Lane), 4096);
   layout.captureLimit = std::min(options.captureLimit, maxCaptureLimit);
   layout.chunkBytes =
@@ -116,13 +183,12 @@ Error RingFile::map(ArrayRef<uint8_t> table, const RingOptions &options) {
     while (layout.laneCount > 2 && layout.slotsAt(layout.laneCount) > most.rlim_cur)
       --layout.laneCount;
   size = layout.slotsAt(layout.laneCount);
-  if (fd >= 0) {
-    // What we write ourselves.
-    int code = ftruncate(fd, off_t(size)) != 0 ? errno : posix_fallocate(fd, 0, off_t(layout.slotsAt(0)));
-    if (code)
-      return noMemory(code);
-    allocateBehind();
-  }
+}
+
+Error RingFile::map(ArrayRef<uint8_t> table) {
+  std::optional<StampChoice> own;
+  const StampChoice &stamps = options.stamps ? *options.stamps : own.emplace(options.monotonicStamps);
+  layout.tableBytes = table.size();
   int flags = fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS;
   mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
   if (mapping == MAP_FAILED) {
@@ -159,36 +225,6 @@ Error RingFile::map(ArrayRef<uint8_t> table, const RingOptions &options) {
   return Error::success();
 }
 
-Error RingFile::noMemory(int code) const {
-  errno = code;
-  return systemFailure("cannot allocate " +
-                           std::to_string(layout.slotsAt(1) + layout.laneSlots * slotBytes) +
-                           " bytes for the ring",
-                       directory);
-}
-
-/// The first lane and the shared one, five thousand pages. The others are by the threads that take them, which
-/// share the last one if there is no memory.
-void RingFile::allocateBehind() {
-  auto allocate = [this] {
-    allocation = posix_fallocate(fd, off_t(layout.slotsAt(0)), off_t(layout.slotsAt(1) - layout.slotsAt(0)));
-    if (!allocation)
-      allocation = posix_fallocate(fd, off_t(layout.slotsAt(layout.laneCount - 1)),
-                                   off_t(layout.laneSlots * slotBytes));
-  };
-  try {
-    allocator = startQuietThread(allocate);
-  } catch (const std::system_error &) {
-    allocate();
-  }
-}
-
-Error RingFile::awaitMemory() {
-  if (allocator.joinable())
-    allocator.join();
-  return allocation ? noMemory(allocation) : Error::success();
-}
-
 Lane &RingFile::lane(unsigned index) const {
   return reinterpret_cast<Lane *>(static_cast<char *>(mapping) + layout.lanesOffset)[index];
 }
@@ -205,7 +241,7 @@ static bool isLocked(int fd) {
 }
 
 Expected<std::unique_ptr<RingFile>> RingFile::openLeftBehind(const std::string &path) {
-  std::unique_ptr<RingFile> file(new RingFile);
+  std::unique_ptr<RingFile> file(new RingFile(RingOptions{}));
   file->leftBehind = true;
   file->filePath = path;
   file->fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

@@ -30,18 +30,21 @@ struct RingOptions {
 /// directory, which a later one removes. Moves: none. Threads: the mapping may be used from any.
 class RingFile {
 public:
-  /// Makes the file and puts `table` into it; most of its memory is allocated while other things are made,
-  /// and awaitMemory() tells whether it is there. Errors are System failures.
+  /// Makes the file and puts `table` into it. Errors are System failures.
   static llvm::Expected<std::unique_ptr<RingFile>> create(llvm::ArrayRef<uint8_t> table,
                                                           const RingOptions &options);
+  /// The same in three steps, for who has other things to do while five thousand pages are allocated: makes the
+  /// file, without a name that others look for; puts the table into it and gives it its name; and tells, before a
+  /// program gets to know of it, whether the memory is there.
+  static llvm::Expected<std::unique_ptr<RingFile>> reserve(const RingOptions &options);
+  llvm::Error begin(llvm::ArrayRef<uint8_t> table);
+  llvm::Error awaitMemory();
   /// The same in anonymous memory, for tests with both ends in one process.
   static llvm::Expected<std::unique_ptr<RingFile>> createAnonymous(llvm::ArrayRef<uint8_t> table,
                                                                    const RingOptions &options);
   /// What a killed collector left: a copy on write, so that the file stays as it is. Refuses one whose
   /// collector lives. Sizes are checked; everything else is the program's word. The file is not removed.
   static llvm::Expected<std::unique_ptr<RingFile>> openLeftBehind(const std::string &path);
-  /// Before a program gets to know of the ring: a full /dev/shm must not become a SIGBUS in it.
-  llvm::Error awaitMemory();
   ~RingFile();
   RingFile(const RingFile &) = delete;
   RingFile &operator=(const RingFile &) = delete;
@@ -63,10 +66,13 @@ public:
 
 private:
   RingFile() = default;
-  llvm::Error map(llvm::ArrayRef<uint8_t> table, const RingOptions &options);
+  explicit RingFile(const RingOptions &options) : options(options) {}
+  void plan(uint64_t tableBytes);
+  llvm::Error map(llvm::ArrayRef<uint8_t> table);
   llvm::Error noMemory(int code) const;
-  void allocateBehind();
+  int allocate() const;
 
+  RingOptions options;
   std::string directory, filePath, reason;
   int fd = -1;
   void *mapping = nullptr;

@@ -22,7 +22,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--net", default="kws")
-    parser.add_argument("--inferences", type=int, default=4, help="of the network in one run (default: %(default)s)")
+    parser.add_argument("--inferences", type=int, default=8, help="of the network in one run (default: %(default)s)")
     parser.add_argument("--target", default="rtl:minnow")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
     options = parser.parse_args()

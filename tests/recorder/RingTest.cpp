@@ -444,7 +444,6 @@ TEST_CASE("the ring's file is private, and named only once it is locked") {
   OwnDirectory directories;
   llvm::Expected<std::unique_ptr<RingFile>> file = RingFile::create(someTable(), {});
   REQUIRE(bool(file));
-  REQUIRE_FALSE(bool((*file)->awaitMemory()));
   std::string path = (*file)->path(), directory = path.substr(0, path.rfind('/'));
   struct stat status;
   REQUIRE(stat(path.c_str(), &status) == 0);
@@ -465,6 +464,32 @@ TEST_CASE("the ring's file is private, and named only once it is locked") {
   CHECK(std::make_unique<OwnProducer>()->attach(path.c_str()) == Producer::Attach::Failed);
 }
 
+TEST_CASE("a table of any size that is allowed has its room, and the lanes behind it their memory") {
+  OwnDirectory directories;
+  for (size_t size : {size_t(0), size_t(28 << 10), size_t(28 << 10) + 1, size_t(maxTableBytes)}) {
+    CAPTURE(size);
+    std::vector<uint8_t> table(size);
+    for (size_t i = 0; i < size; ++i)
+      table[i] = uint8_t(i * 7 + i / 251);
+    llvm::Expected<std::unique_ptr<RingFile>> file = RingFile::create(table, smallRing());
+    REQUIRE(bool(file));
+    const Header &header = (*file)->header();
+    REQUIRE(header.tableBytes == size);
+    CHECK(std::memcmp(static_cast<const char *>((*file)->base()) + header.tableOffset, table.data(), size) ==
+          0);
+    CHECK(header.tableOffset + size <= header.lanesOffset);
+    struct stat status;
+    REQUIRE(stat((*file)->path().c_str(), &status) == 0);
+    CHECK(uint64_t(status.st_size) == (*file)->bytes());
+    CHECK(uint64_t(status.st_blocks) * 512 >=
+          header.dataOffset + ((*file)->slotCount(0) + (*file)->slotCount(1)) * slotBytes);
+  }
+  llvm::Expected<std::unique_ptr<RingFile>> refused =
+      RingFile::create(std::vector<uint8_t>(maxTableBytes + 1), smallRing());
+  REQUIRE_FALSE(bool(refused));
+  CHECK(toFailure(refused.takeError()).code == "description-too-large");
+}
+
 #ifndef __SANITIZE_THREAD__
 /// A collector in a process of its own, that makes a ring and waits to be killed.
 static pid_t otherCollector(std::string &path) {
@@ -474,7 +499,7 @@ static pid_t otherCollector(std::string &path) {
   REQUIRE(collector >= 0);
   if (collector == 0) {
     llvm::Expected<std::unique_ptr<RingFile>> file = RingFile::create(someTable(), smallRing());
-    std::string made = file && !(*file)->awaitMemory() ? (*file)->path() : "";
+    std::string made = file ? (*file)->path() : "";
     if (write(ready[1], made.c_str(), made.size() + 1) < 0)
       _exit(1);
     for (;;)
