@@ -477,6 +477,9 @@ TEST_CASE("a table of any size that is allowed has its room, and the lanes behin
     REQUIRE(header.tableBytes == size);
     llvm::ArrayRef<uint8_t> there(static_cast<const uint8_t *>((*file)->base()) + header.tableOffset, size);
     CHECK(there == llvm::ArrayRef<uint8_t>(table));
+    CHECK(header.tableOffset + size <= header.lanesOffset);
+    struct stat status;
+    REQUIRE(stat((*file)->path().c_str(), &status) == 0);
     CHECK(uint64_t(status.st_size) == (*file)->bytes());
     CHECK(uint64_t(status.st_blocks) * 512 >=
           header.dataOffset + ((*file)->slotCount(0) + (*file)->slotCount(1)) * slotBytes);
