@@ -116,6 +116,7 @@ public:
     blocks.discard();
   }
   uint64_t packetCount() const override { return packets; }
+  uint64_t packetsInFile() const override { return open.firstOrdinal; }
   uint64_t windowCount() const override { return windows; }
   uint64_t bytesWritten() const override { return blocks.offset(); }
 

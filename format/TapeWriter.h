@@ -72,6 +72,8 @@ public:
   virtual void discard() = 0;
 
   virtual uint64_t packetCount() const = 0;
+  /// Of these, those in blocks that are in the file. After a failure the others are lost.
+  virtual uint64_t packetsInFile() const { return packetCount(); }
   virtual uint64_t windowCount() const = 0; ///< Closed windows; the open one is not counted.
   virtual uint64_t bytesWritten() const = 0;
 };

@@ -51,7 +51,7 @@ struct CollectorReport {
   uint64_t notUnderstood = 0; ///< Records that made no sense, and places where the ring was damaged.
   uint64_t givenUp = 0;       ///< Packets that the program did not send: it held the recorder for dead.
   uint64_t ringFull = 0;      ///< Operations that the program dropped because it was told not to wait.
-  uint64_t diskErrors = 0;    ///< Packets that the writer did not take.
+  uint64_t diskErrors = 0;    ///< Packets that are not in the file, since writing failed.
   bool started = false, stopped = false;
   std::optional<Failure> writeFailure; ///< The first one.
   std::vector<std::string> notes;      ///< What the program's library had to say; at most 16.

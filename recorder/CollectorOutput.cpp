@@ -426,9 +426,15 @@ Expected<TapeSummary> Collector::finish(const ProgramFate &fate) {
   if (options.observer)
     options.observer->ended();
   judge(fate);
-  if (facts.writeFailure)
-    return make_error<Failure>(*facts.writeFailure);
-  return writer.finish(result);
+  if (!facts.writeFailure) {
+    Expected<TapeSummary> summary = writer.finish(result);
+    if (summary)
+      return summary;
+    wrote(summary.takeError());
+  }
+  // What the writer had taken, but could not put into the file any more.
+  facts.diskErrors += writer.packetCount() - writer.packetsInFile();
+  return make_error<Failure>(*facts.writeFailure);
 }
 
 } // namespace tapeback

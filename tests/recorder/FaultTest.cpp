@@ -274,21 +274,38 @@ static bool haveNamespaces(const std::string &folder) {
 
 TEST_CASE("a full disk: the program goes on to its end, the loss is counted and shown") {
   ScratchDirectory scratch;
-  std::string folder = scratch.file("disk");
+  std::string folder = scratch.file("disk"), partial = scratch.file("t.tape.partial");
   std::filesystem::create_directory(folder);
   if (!haveNamespaces(folder))
     TB_SKIP("no mount namespaces here");
+  auto recorded = [](const std::string &path) {
+    return recordCommand(path, {"rounds", "60"}, {"--ring-bytes", "65536"});
+  };
   std::vector<std::string> command = onSmallDisk(folder, "1m");
+  // The disk is gone with its last process.
   for (const std::string &word :
-       recordCommand(folder + "/t.tape", {"rounds", "60"}, {"--ring-bytes", "65536"}))
+       {std::string("sh"), std::string("-c"),
+        "\"$@\"; code=$?; cp '" + folder + "/t.tape.partial' '" + partial + "' && exit $code",
+        std::string("sh")})
+    command.push_back(word);
+  for (const std::string &word : recorded(folder + "/t.tape"))
     command.push_back(word);
   RunResult run = runProgram(command);
-  CHECK_MESSAGE(run.exited(5), run);
+  REQUIRE_MESSAGE(run.exited(5), run);
   CHECK(run.err.find("done") != std::string::npos);
   llvm::json::Object json = jsonOf(run);
   CHECK(json.getObject("program")->getInteger("exit") == 0);
   CHECK(json.getString("verdict") == "incomplete");
-  CHECK(json.getObject("loss")->getInteger("disk_errors").value_or(0) > 0);
+  const uint64_t lost = uint64_t(json.getObject("loss")->getInteger("disk_errors").value_or(0));
+  CHECK(lost > 0);
+  // What is lost and what is saved are all that there was.
+  RunResult whole = runProgram(recorded(scratch.file("whole.tape")));
+  REQUIRE_MESSAGE(whole.exited(0), whole);
+  llvm::Expected<RecoverReport> recovered = recoverTape(partial, scratch.file("saved.tape"));
+  REQUIRE(bool(recovered));
+  WholeTape saved(scratch.file("saved.tape"));
+  CHECK(lost + saved.packets.size() - saved.find(PacketKind::Loss).size() ==
+        uint64_t(jsonOf(whole).getInteger("packets").value_or(0)));
 }
 
 TEST_CASE(
