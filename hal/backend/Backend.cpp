@@ -1,10 +1,8 @@
 // The table of libtapeback-backend.so: Target's calls as plain C. Everything C++ ends here.
 #include "format/Failure.h"
 #include "hal/Target.h"
-#include "hal/backend/LifeThread.h"
 #include "hal/backend/tapeback_backend.h"
 #include "hal/description/Description.h"
-#include <cerrno>
 #include <cstring>
 #include <new>
 #include <vector>
@@ -81,27 +79,13 @@ int valued(tapeback_backend_failure *failure, uint64_t *value, Work work) noexce
   });
 }
 
-int runOnLifeThread(tapeback_backend_failure *failure, llvm::function_ref<int()> work) {
-  int status = TAPEBACK_BACKEND_E_TARGET;
-  if (!onLifeThread([&] { status = work(); }))
-    return fail(failure, TAPEBACK_BACKEND_E_NO_MEMORY, "no-thread", std::strerror(errno));
-  return status;
-}
-
 int backendOpen(const char *uri, tapeback_backend_target **out, tapeback_backend_failure *failure) {
   return guarded(failure, [&] {
     auto opened = std::make_unique<tapeback_backend_target>();
-    int status = runOnLifeThread(failure, [&] {
-      return guarded(failure, [&] {
-        llvm::Expected<std::unique_ptr<Target>> target = openTarget(uri);
-        if (!target)
-          return fail(failure, target.takeError());
-        opened->target = std::move(*target);
-        return int(TAPEBACK_BACKEND_OK);
-      });
-    });
-    if (status != TAPEBACK_BACKEND_OK)
-      return status;
+    llvm::Expected<std::unique_ptr<Target>> target = openTarget(uri);
+    if (!target)
+      return fail(failure, target.takeError());
+    opened->target = std::move(*target);
     const TargetIdentity &identity = opened->target->identity();
     opened->identity = {{"kind", identity.kind}, {"name", identity.name}};
     for (const auto &[key, value] : identity.facts)
@@ -114,11 +98,9 @@ int backendOpen(const char *uri, tapeback_backend_target **out, tapeback_backend
 
 void backendClose(tapeback_backend_target *target) {
   tapeback_backend_failure ignored; // Destruction does not fail.
-  runOnLifeThread(&ignored, [&] {
-    return guarded(&ignored, [&] {
-      delete target;
-      return int(TAPEBACK_BACKEND_OK);
-    });
+  guarded(&ignored, [&] {
+    delete target;
+    return int(TAPEBACK_BACKEND_OK);
   });
 }
 
@@ -213,8 +195,7 @@ int backendAdvance(tapeback_backend_target *target, uint64_t nanoseconds, tapeba
 }
 
 int backendReset(tapeback_backend_target *target, uint32_t kind, tapeback_backend_failure *failure) {
-  return runOnLifeThread(
-      failure, [&] { return done(failure, [&] { return target->target->reset(ResetKind(kind)); }); });
+  return done(failure, [&] { return target->target->reset(ResetKind(kind)); });
 }
 
 int backendCounters(tapeback_backend_target *target, const uint32_t *ids, uint64_t *values, uint32_t count,

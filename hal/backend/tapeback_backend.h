@@ -5,8 +5,8 @@
  * else.
  *
  * Threads: calls on one target must not overlap; different targets are independent. Which thread calls does
- * not matter: targets start and end their helper processes on a thread of the library's own, which lives as
- * long as the process (a child with PDEATHSIG dies with the *thread* that made it). Errors: functions return
+ * not matter: a target outlives the thread that opened it. A thread of the library's own takes no signals and
+ * does not keep the process alive (hal/HelperThread.h). Errors: functions return
  * 0, or a negative tapeback_backend_status with the text in *failure (never null). Exceptions never cross.
  * Strings returned stay valid until `close`.
  */

@@ -1,6 +1,7 @@
 #include "hal/qemu/QemuProcess.h"
 #include "format/Failure.h"
 #include "hal/FileDescriptor.h"
+#include "hal/HelperThread.h"
 #include "hal/qemu/LastWords.h"
 #include <cerrno>
 #include <chrono>
@@ -197,6 +198,7 @@ struct QemuProcess::Keeper {
   FileDescriptor output, execStatus;
   pid_t pid = -1;
   pthread_t thread{};
+  HelperThread helper;
 };
 
 void *QemuProcess::Keeper::run(void *argument) {
@@ -235,7 +237,10 @@ void QemuProcess::Keeper::watch() {
   pollfd watched[3] = {{pidfd.get(), POLLIN, 0}, {output.get(), POLLIN, 0}, {execStatus.get(), POLLIN, 0}};
   bool hasEnded = false;
   while (!hasEnded) {
-    if (::poll(watched, 3, -1) < 0) {
+    const int ready = ::poll(watched, 3, HelperThread::lookMs);
+    if (ready == 0)
+      helper.look();
+    if (ready < 0) {
       if (errno == EINTR || errno == EAGAIN)
         continue;
       break; // No memory in the kernel: the process is killed with its owner.
@@ -347,13 +352,8 @@ llvm::Expected<std::unique_ptr<QemuProcess>> QemuProcess::start(const QemuLaunch
   keeper->output = std::move(output->read);
   keeper->execStatus = std::move(execStatus->read);
 
-  // The keeper takes no signal that is meant for the program.
-  sigset_t all, before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   auto *share = new std::shared_ptr<Keeper>(keeper); // The thread's, once there is one.
-  int error = ::pthread_create(&keeper->thread, nullptr, Keeper::run, share);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  int error = keeper->helper.start(keeper->thread, Keeper::run, share);
   if (error) {
     delete share;
     return failSystem("no-thread", std::string("cannot start a thread: ") + std::strerror(error));

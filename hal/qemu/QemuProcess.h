@@ -3,7 +3,8 @@
 // A thread of its own (the keeper) forks the process, gathers its last words and collects its fate. It lives
 // exactly as long as the process does, because PR_SET_PDEATHSIG follows the *thread* that forked: were it the
 // caller's, QEMU would die with any short-lived thread that opened the target. When this process dies, by
-// SIGKILL or by exec, the keeper dies with it, and the kernel kills QEMU.
+// SIGKILL or by exec, the keeper dies with it, and the kernel kills QEMU. A program whose own threads have
+// all ended is ended by it (HelperThread).
 #pragma once
 
 #include "hal/FileDescriptor.h"

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <system_error>
 
 namespace tapeback {
 namespace {
@@ -45,21 +46,39 @@ llvm::Expected<std::unique_ptr<VfioWatch>> VfioWatch::open(int device) {
     watch->request.reset();
   if (!subscribe(device, VFIO_PCI_ERR_IRQ_INDEX, watch->error.get()))
     watch->error.reset();
-  watch->thread = std::thread([w = watch.get()] { w->run(); });
+  try {
+    auto run = [](void *self) -> void * {
+      static_cast<VfioWatch *>(self)->run();
+      return nullptr;
+    };
+    if (int code = watch->helper.start(watch->thread, run, watch.get()))
+      return failSystem("no-thread", std::string("cannot start a thread: ") + std::strerror(code));
+    watch->running = true;
+  } catch (const std::system_error &error) {
+    return failSystem("no-thread",
+                      "cannot start the thread that watches the device: " + error.code().message(), {},
+                      "let this user have more processes and threads (ulimit -u), or end some of them");
+  }
   return watch;
 }
 
 VfioWatch::~VfioWatch() {
+  if (!running)
+    return;
   signalEvent(quit.get());
-  if (thread.joinable())
-    thread.join();
+  ::pthread_join(thread, nullptr);
 }
 
 void VfioWatch::run() {
   for (;;) {
     // poll ignores negative descriptors: what could not be subscribed to.
     pollfd fds[3] = {{quit.get(), POLLIN, 0}, {request.get(), POLLIN, 0}, {error.get(), POLLIN, 0}};
-    if (::poll(fds, 3, -1) < 0) {
+    const int ready = ::poll(fds, 3, HelperThread::lookMs);
+    if (ready == 0) {
+      helper.look();
+      continue;
+    }
+    if (ready < 0) {
       if (errno == EINTR)
         continue;
       return;

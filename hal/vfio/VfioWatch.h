@@ -6,10 +6,10 @@
 #pragma once
 
 #include "hal/FileDescriptor.h"
+#include "hal/HelperThread.h"
 #include "llvm/Support/Error.h"
 #include <atomic>
 #include <memory>
-#include <thread>
 
 namespace tapeback {
 
@@ -32,7 +32,9 @@ private:
 
   FileDescriptor request, error, stopped, quit;
   std::atomic<int> state{0};
-  std::thread thread;
+  HelperThread helper;
+  pthread_t thread{};
+  bool running = false;
 };
 
 } // namespace tapeback

@@ -1,6 +1,8 @@
 // The client library as a user's program meets it: what it needs, what it exports, and without a recorder.
 #include "tests/recorder/Recording.h"
 #include "tests/support/Skip.h"
+#include <csignal>
+#include <cstdlib>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -125,6 +127,19 @@ TEST_CASE("a target library that is missing or another's is refused with its pat
                                   {{"TAPEBACK_TARGET", testModelUri()}, {"TAPEBACK_BACKEND", clientLibrary}});
   CHECK_MESSAGE(foreign.exited(9), foreign);
   CHECK(foreign.err.find("not the target library") != std::string::npos);
+}
+
+TEST_CASE("QEMU's keeper does not keep a program alive whose own threads have ended, nor from its signals") {
+  if (std::system("command -v qemu-system-x86_64 >/dev/null 2>&1") != 0)
+    TB_SKIP("qemu-system-x86_64 is not installed");
+  RunResult ends = runScenario({"main-ends", "0"}, {{"TAPEBACK_TARGET", "qemu:edu"}});
+  CHECK_MESSAGE(ends.exited(0), ends);
+  // The handler closes the device, which the keeper must live to see.
+  CHECK(ends.err.find("closed at exit") != std::string::npos);
+  // A signal that was waiting for somebody to take it.
+  RunResult killed = runScenario({"main-ends", "2"}, {{"TAPEBACK_TARGET", "qemu:edu"}});
+  CHECK_MESSAGE(killed.signal == SIGTERM, killed);
+  CHECK(!killed.timedOut);
 }
 
 TEST_CASE("edu-exercise: usage, and its exit codes") {

@@ -276,6 +276,35 @@ TEST_CASE("scenarios that must go as if nobody were watching") {
   }
 }
 
+TEST_CASE(
+    "a program ends with the last of its own threads, or by a signal; what that one did is on the tape") {
+  for (bool signalled : {false, true}) {
+    CAPTURE(signalled);
+    ScratchDirectory scratch;
+    const std::string path = scratch.file("t.tape"), how = signalled ? "1" : "0";
+    RunResult run = runProgram(recordCommand(path, {"main-ends", how}));
+    CHECK_MESSAGE(run.exited(0), run);
+    CHECK((run.err.find("closed at exit") != std::string::npos) == !signalled);
+    llvm::json::Object json = jsonOf(run);
+    if (signalled)
+      CHECK(json.getObject("program")->getInteger("signal") == SIGTERM);
+    else
+      CHECK(json.getObject("program")->getInteger("exit") == 0);
+    WholeTape tape(path);
+    REQUIRE_MESSAGE(tape.error.empty(), tape.error);
+    size_t reads = 0;
+    for (size_t i : tape.find(PacketKind::RegisterRead))
+      reads += tape.packets[i].origin == Origin::Program;
+    CHECK(reads == 50);
+    CHECK(tape.find(PacketKind::Close).size() == (signalled ? 0 : 1));
+    // Alone, where nothing of ours may keep it: no target of this has a thread in the program.
+    RunOptions alone;
+    alone.environment["TAPEBACK_TARGET"] = testModelUri();
+    RunResult unrecorded = runProgram({scenarioProgram(), "main-ends", how}, alone);
+    CHECK_MESSAGE((signalled ? unrecorded.signal == SIGTERM : unrecorded.exited(0)), unrecorded);
+  }
+}
+
 TEST_CASE("what was refused leaves no packet; a child of fork() leaves none either") {
   ScratchDirectory scratch;
   std::string misuse = scratch.file("m.tape"), forks = scratch.file("f.tape");

@@ -272,6 +272,39 @@ static int exitFromThread(void) {
   }
 }
 
+/* The main thread ends before another one, which then is the last. `how`: 0 it just ends; 1 by a signal to
+ * the process; 2 with such a signal waiting that it does not take itself. */
+static pthread_t mainThread;
+static tb_device *closedAtExit;
+static void closeAtExit(void) {
+  MUST(tb_close(closedAtExit) == TB_OK);
+  fputs("closed at exit\n", stderr);
+}
+static void *lastThread(void *how) {
+  MUST(pthread_join(mainThread, NULL) == 0);
+  for (int i = 0; i < 50; ++i)
+    MUST(tb_read32(closedAtExit, "bar0", 0, &(uint32_t){0}) == TB_OK);
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  if (*(unsigned *)how == 2)
+    MUST(pthread_sigmask(SIG_BLOCK, &term, NULL) == 0);
+  if (*(unsigned *)how)
+    MUST(kill(getpid(), SIGTERM) == 0);
+  return NULL;
+}
+static int mainEnds(unsigned how) {
+  static unsigned passed;
+  passed = how;
+  mainThread = pthread_self();
+  closedAtExit = openOne(NULL);
+  MUST(atexit(closeAtExit) == 0);
+  pthread_t id;
+  MUST(pthread_create(&id, NULL, lastThread, &passed) == 0);
+  MUST(pthread_detach(id) == 0);
+  pthread_exit(NULL);
+}
+
 static int twoDevices(void) {
   tb_device *a = openOne("a"), *b = NULL;
   work(a, 1, 5);
@@ -581,6 +614,8 @@ int main(int argc, char **argv) {
     return forks();
   if (!strcmp(scenario, "exit-from-thread"))
     return exitFromThread();
+  if (!strcmp(scenario, "main-ends"))
+    return mainEnds(first);
   if (!strcmp(scenario, "two-devices"))
     return twoDevices();
   if (!strcmp(scenario, "counting"))
