@@ -1,5 +1,6 @@
 #include "recorder/Program.h"
 #include "format/Failure.h"
+#include "recorder/flight/QuietThread.h"
 #include "llvm/ADT/StringRef.h"
 #include <cerrno>
 #include <csignal>
@@ -108,31 +109,41 @@ Expected<std::unique_ptr<Program>> Program::start(const std::vector<std::string>
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &ignore, &program->saved->fileSize);
+  // Before there is a program: one that nobody waits for would run on when we give up.
+  Expected<std::thread> waiter = threadOrFailure(
+      "waits for the program", [p = program.get()] { return std::thread([p] { p->wait(); }); });
+  if (waiter)
+    program->waiter = std::move(*waiter);
   Launch launch{arguments.data(), variablePointers.data(), program->saved.get(), theirOutput};
-  const pid_t child = launchProgram(launch);
+  const pid_t child = waiter ? launchProgram(launch) : -1;
   const int code = child < 0 ? errno : launch.failure;
   if (null >= 0)
     close(null);
-  if (code) {
-    if (child > 0)
-      waitpid(child, nullptr, 0);
+  if (!waiter)
+    return waiter.takeError();
+  if (code && child > 0)
+    waitpid(child, nullptr, 0);
+  program->child.store(code ? -1 : child, std::memory_order_release);
+  program->child.notify_one();
+  if (code)
     return cannotRun(command[0], code);
-  }
-  program->child = child;
-  program->waiter = std::thread([p = program.get()] { p->wait(); });
   return program;
 }
 
 void Program::wait() {
+  child.wait(0);
+  const int process = child.load(std::memory_order_acquire);
+  if (process < 0)
+    return;
   sigset_t taken = takenSignals();
   while (!quit.load(std::memory_order_acquire)) {
     // Looked at before waiting: SIGCHLD may have been taken for another child's.
     int status = 0;
-    pid_t result = waitpid(child, &status, WNOHANG);
-    if (result == child || (result < 0 && errno == ECHILD)) {
-      if (result == child && WIFEXITED(status))
+    pid_t result = waitpid(process, &status, WNOHANG);
+    if (result == process || (result < 0 && errno == ECHILD)) {
+      if (result == process && WIFEXITED(status))
         theEnd.exit = WEXITSTATUS(status);
-      else if (result == child && WIFSIGNALED(status))
+      else if (result == process && WIFSIGNALED(status))
         theEnd.signal = WTERMSIG(status);
       hasEnded.store(true, std::memory_order_release);
       onEnd();
@@ -145,7 +156,7 @@ void Program::wait() {
     // leader alone is told.
     bool forAll = info.si_code == SI_KERNEL && !(signal == SIGHUP && getsid(0) == getpid());
     if (signal > 0 && signal != SIGCHLD && !forAll)
-      kill(child, signal);
+      kill(process, signal);
   }
 }
 

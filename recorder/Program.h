@@ -29,7 +29,8 @@ struct ProgramEnd {
 class Program {
 public:
   /// `environment`: "NAME=value", added to or replacing ours. `onEnd` is called once, on another thread. A
-  /// program that cannot be run is a Usage failure; nothing was started then.
+  /// program that cannot be run is a Usage failure, one for which the system has no room a System failure;
+  /// nothing was started then.
   static llvm::Expected<std::unique_ptr<Program>> start(const std::vector<std::string> &command,
                                                         const std::vector<std::string> &environment,
                                                         ProgramOutput output, std::function<void()> onEnd);
@@ -40,13 +41,13 @@ public:
   /// True once it has ended; end() is then valid.
   bool ended() const { return hasEnded.load(std::memory_order_acquire); }
   const ProgramEnd &end() const { return theEnd; }
-  int pid() const { return child; }
+  int pid() const { return child.load(std::memory_order_relaxed); }
 
 private:
   Program() = default;
   void wait();
 
-  int child = -1;
+  std::atomic<int> child = 0; ///< Its process; 0: not started yet, -1: it will not be.
   std::function<void()> onEnd;
   std::thread waiter;
   std::atomic<bool> hasEnded{false}, quit{false};

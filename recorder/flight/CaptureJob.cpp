@@ -6,10 +6,19 @@ using namespace llvm;
 
 namespace tapeback {
 
-CaptureThread::CaptureThread(CaptureSink newSink)
-    : sink(std::move(newSink)), worker(startQuietThread([this] { run(); })) {}
+Expected<std::unique_ptr<CaptureThread>> CaptureThread::start(CaptureSink sink) {
+  std::unique_ptr<CaptureThread> made(new CaptureThread(std::move(sink)));
+  Expected<std::thread> worker = threadOrFailure(
+      "writes captures", [raw = made.get()] { return startQuietThread([raw] { raw->run(); }); });
+  if (!worker)
+    return worker.takeError();
+  made->worker = std::move(*worker);
+  return made;
+}
 
 CaptureThread::~CaptureThread() {
+  if (!worker.joinable())
+    return;
   {
     std::lock_guard guard(lock);
     quit = true;

@@ -41,7 +41,8 @@ public:
     std::optional<WrittenCapture> written;
     std::string failure; ///< If not.
   };
-  explicit CaptureThread(CaptureSink sink);
+  /// A System failure if there is no thread to be had.
+  static llvm::Expected<std::unique_ptr<CaptureThread>> start(CaptureSink sink);
   /// Writes what is left.
   ~CaptureThread();
   CaptureThread(const CaptureThread &) = delete;
@@ -56,6 +57,7 @@ public:
 
 private:
   static constexpr size_t most = 4;
+  explicit CaptureThread(CaptureSink sink) : sink(std::move(sink)) {}
   void run();
 
   CaptureSink sink;

@@ -77,6 +77,12 @@ Expected<std::unique_ptr<LiveRecording>> LiveRecording::prepare(const LiveOption
       return bus.takeError();
     result->bus = std::move(*bus);
   }
+  if (options.flight || result->captures) {
+    Expected<std::unique_ptr<CaptureThread>> writing = CaptureThread::start(options.sink);
+    if (!writing)
+      return writing.takeError();
+    result->writing = std::move(*writing);
+  }
   return result;
 }
 
@@ -92,7 +98,7 @@ std::string capturePath(StringRef output, StringRef name) {
 
 TapeWriter &LiveRecording::start(TapeWriter *file, const Manifest &manifest) {
   TapeWriter *writer = file;
-  if (options.flight || captures) {
+  if (writing) {
     FlightOptions keeping;
     keeping.history = options.flight.value_or(needed);
     keeping.memoryBytes = options.memoryBytes;
@@ -104,7 +110,6 @@ TapeWriter &LiveRecording::start(TapeWriter *file, const Manifest &manifest) {
       keeping.chunkPackets = uint32_t(std::clamp<uint64_t>(keeping.history.amount / 4, 1024, 16384));
     history = std::make_unique<FlightHistory>(manifest, keeping, file);
     writer = history.get();
-    writing = std::make_unique<CaptureThread>(options.sink);
   }
   LiveTriggerOptions observing;
   for (size_t i = 0; i < programs.size(); ++i)

@@ -82,7 +82,7 @@ private:
   triggers::CaptureAmount needed;
   std::unique_ptr<FlightHistory> history;
   std::unique_ptr<LiveTriggers> live;
-  std::unique_ptr<CaptureThread> writing;
+  std::unique_ptr<CaptureThread> writing; ///< Null: there are no captures, and no history.
   std::unique_ptr<TriggerBus> bus;
   std::function<uint64_t()> askSnapshot;
   std::function<bool()> snapshotTaken;

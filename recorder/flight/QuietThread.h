@@ -1,20 +1,40 @@
 // A thread that takes no signals: those are for the thread that passes them on to the recorded program.
 #pragma once
 
+#include "format/Failure.h"
 #include <csignal>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 namespace tapeback {
 
+/// Throws std::system_error if there is no thread to be had.
 template <typename Function>
 std::thread startQuietThread(Function function) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); // Inherited.
-  std::thread thread(std::move(function));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  try {
+    std::thread thread(std::move(function));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+}
+
+/// What `start` starts, or a System failure: without "the thread that `does`" there is no recording.
+template <typename Start>
+llvm::Expected<std::thread> threadOrFailure(const char *does, Start start) {
+  try {
+    return start();
+  } catch (const std::system_error &error) {
+    return failSystem("no-thread",
+                      std::string("cannot start the thread that ") + does + ": " + error.code().message(), {},
+                      "let this user have more processes and threads (ulimit -u), or end some of them");
+  }
 }
 
 } // namespace tapeback

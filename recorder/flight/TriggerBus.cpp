@@ -89,7 +89,12 @@ Expected<std::unique_ptr<TriggerBus>> TriggerBus::join(StringRef given, std::fun
     return failSystem("no-event-socket",
                       "cannot make a socket for events between recordings: " + std::string(strerror(errno)),
                       bus->path);
-  bus->listener = startQuietThread([raw = bus.get()] { raw->listen(); });
+  Expected<std::thread> listener = threadOrFailure("listens to other recordings", [raw = bus.get()] {
+    return startQuietThread([raw] { raw->listen(); });
+  });
+  if (!listener)
+    return listener.takeError();
+  bus->listener = std::move(*listener);
   return bus;
 }
 
