@@ -430,7 +430,8 @@ void Session::finish() {
   // A packet that a start condition left out is one that the program made.
   const bool made = result.summary.packets || result.report.notRecorded;
   if (!file->header().producersSeen.load())
-    result.nothingBecause = "the program opened no device through libtapeback.so";
+    result.nothingBecause = "no device was opened through libtapeback.so on this ring (a process that "
+                            "was refused, such as another user's, has said so itself)";
   else if (summary && !made)
     result.nothingBecause = "the program came to libtapeback.so, but opened no device";
   else if (!result.report.started)

@@ -130,7 +130,11 @@ static void start() {
       return;
     theSession.ringStatus = TB_E_USAGE;
     snprintf(theSession.ringError, sizeof(theSession.ringError),
-             "cannot attach to the recorder's ring %s: %s", path, strerror(errno));
+             "cannot attach to the recorder's ring %s: %s%s", path, strerror(errno),
+             errno == EACCES || errno == EPERM
+                 ? "; it is for processes of the user who records: open the first "
+                   "device before changing user, or record as that user"
+                 : "");
     return;
   }
 }

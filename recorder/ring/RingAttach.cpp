@@ -1,6 +1,7 @@
 // How a process comes to a ring, and its threads to their lanes.
 #include "recorder/ring/Fence.h"
 #include "recorder/ring/RingProducer.h"
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -52,7 +53,12 @@ Producer::Attach Producer::attach(const char *path) {
     return Attach::Failed;
   }
   constexpr uint64_t mostBytes = maxTableBytes + maxLaneBytes * maxLanes + (1 << 20);
-  if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || uint64_t(status.st_size) < headerBytes ||
+  if (status.st_uid != geteuid()) { // Root may open what is another user's.
+    close(fd);
+    errno = EACCES;
+    return Attach::Failed;
+  }
+  if (!S_ISREG(status.st_mode) || uint64_t(status.st_size) < headerBytes ||
       uint64_t(status.st_size) > mostBytes) {
     close(fd);
     return Attach::Foreign;

@@ -1,5 +1,6 @@
 // Recordings from end to end: programs run under `tapeback record`, and their tapes read back.
 #include "tests/recorder/Background.h"
+#include "tests/support/Skip.h"
 #include <csignal>
 #include <fstream>
 #include <set>
@@ -581,7 +582,7 @@ TEST_CASE("a recording of nothing says so, and why") {
     std::vector<std::string> scenario, options;
     const char *why; ///< Null: something was recorded.
   };
-  const Row rows[] = {{{"exit", "0"}, {}, "opened no device through libtapeback.so"},
+  const Row rows[] = {{{"exit", "0"}, {}, "no device was opened through libtapeback.so"},
                       {{"opens-nothing"}, {}, "came to libtapeback.so, but opened no device"},
                       {{"stages"}, {"--start", "marker:never"}, "marker:never was never met"},
                       {{"stages"}, {}, nullptr}};
@@ -607,6 +608,22 @@ TEST_CASE("a recording of nothing says so, and why") {
     CHECK(said == (row.why != nullptr));
     REQUIRE(json.get("nothing_because"));
     CHECK((json.get("nothing_because")->kind() == llvm::json::Value::Null) == !row.why);
+  }
+}
+
+TEST_CASE("a program that changed its user before it opened a device is refused, and told what to do") {
+  if (geteuid() != 0)
+    TB_SKIP("only root can become somebody else");
+  for (const char *root : {"0", "1"}) {
+    CAPTURE(root);
+    ScratchDirectory scratch;
+    RunResult run = runProgram(recordCommand(scratch.file("t.tape"), {"other-user", root}));
+    REQUIRE_MESSAGE(run.exited(0), run);
+    CHECK(run.err.find("Permission denied; it is for processes of the user who records") !=
+          std::string::npos);
+    llvm::json::Object json = jsonOf(run);
+    CHECK(json.getObject("program")->getInteger("exit") == 0);
+    CHECK(json.getString("nothing_because").value_or("").contains("another user's"));
   }
 }
 

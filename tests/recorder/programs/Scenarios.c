@@ -305,6 +305,18 @@ static int mainEnds(unsigned how) {
   pthread_exit(NULL);
 }
 
+/* A user who cannot come to the ring, or root who could and must not: it is another one's. */
+static int otherUser(int root) {
+  tb_device *device = NULL;
+  if (root)
+    MUST(chown(getenv("TAPEBACK_RING"), 65534, 65534) == 0);
+  else
+    MUST(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+  MUST(tb_open(NULL, &device) == TB_E_USAGE && !device);
+  fprintf(stderr, "%s\n", tb_error());
+  return 0;
+}
+
 static int twoDevices(void) {
   tb_device *a = openOne("a"), *b = NULL;
   work(a, 1, 5);
@@ -616,6 +628,8 @@ int main(int argc, char **argv) {
     return exitFromThread();
   if (!strcmp(scenario, "main-ends"))
     return mainEnds(first);
+  if (!strcmp(scenario, "other-user"))
+    return otherUser((int)first);
   if (!strcmp(scenario, "two-devices"))
     return twoDevices();
   if (!strcmp(scenario, "counting"))
