@@ -177,6 +177,9 @@ LiveResult LiveRecording::finish(const Outcome &outcome) {
   result.shortfalls = live->shortfalls();
   result.eventsDropped = live->eventsDropped();
   result.failure = live->failureText();
+  result.capturesNotTaken = live->capturesNotTaken();
+  result.whyNotTaken = live->whyNotTaken();
+  result.marksLeftOut = live->marksLeftOut();
   if (bus)
     result.lostEvents = bus->notDelivered();
   constexpr size_t ofEnd = ~size_t(0);
@@ -213,9 +216,9 @@ LiveResult LiveRecording::finish(const Outcome &outcome) {
       job.snapshot = std::move(*snapshot);
       writing->add(std::move(job));
     } else {
-      std::string why = toFailure(snapshot.takeError()).message;
+      result.endFailure = toFailure(snapshot.takeError()).message;
       if (result.failure.empty())
-        result.failure = std::move(why);
+        result.failure = result.endFailure;
     }
   }
   result.events = std::move(live->events());
@@ -224,9 +227,10 @@ LiveResult LiveRecording::finish(const Outcome &outcome) {
     for (CaptureThread::Done &one : writing->takeDone()) {
       if (!one.written && result.failure.empty())
         result.failure = one.failure;
-      if (one.event == ofEnd)
+      if (one.event == ofEnd) {
         result.endCapture = std::move(one.written);
-      else if (one.event < result.events.size()) {
+        result.endFailure = one.failure;
+      } else if (one.event < result.events.size()) {
         result.events[one.event].written = std::move(one.written);
         if (!one.failure.empty())
           result.events[one.event].notDone = one.failure;

@@ -30,12 +30,16 @@ struct LiveOptions {
 struct LiveResult {
   std::vector<TriggerEvent> events;
   uint64_t eventsDropped = 0, fired = 0, lostEvents = 0;
+  uint64_t capturesNotTaken = 0; ///< A bound left them out.
+  std::string whyNotTaken;       ///< If so: the first of them.
+  uint64_t marksLeftOut = 0;     ///< Trigger points that are not marked on the tape.
   unsigned armed = 0;
   triggers::Evaluator::Shortfalls shortfalls;
   std::optional<FlightStatus> history;
   bool endWanted = false; ///< The history at the end was to become a tape.
   std::optional<WrittenCapture> endCapture;
-  std::string failure; ///< The first thing that went wrong; captures are not whole then.
+  std::string endFailure; ///< Why that could not be written, if it was tried.
+  std::string failure;    ///< The first thing that went wrong; captures are not whole then.
 };
 
 /// "OUT-NAME-3.tape" for capture 3 of trigger NAME of a recording to OUT.tape; OUT.tape if there is no name.

@@ -285,8 +285,12 @@ size_t LiveTriggers::note(const TriggerEvent &event) {
 }
 
 void LiveTriggers::mark(uint64_t packet, const std::string &text) {
-  if (!options.marks || marks >= maxMarks)
+  if (!options.marks)
     return;
+  if (marks >= maxMarks) {
+    ++notMarked;
+    return;
+  }
   // Events of other processes come before the first packet, too: they are marked there.
   if (!options.marks->packetCount() && early.size() < maxEarlyMarks)
     early.push_back(text);
@@ -436,10 +440,16 @@ void LiveTriggers::begin(const std::string &trigger, const std::string &text, ui
     return refuse("no history is kept");
   if (!options.history->packetCount())
     return refuse("nothing was recorded");
+  // What there is to capture and is not captured is a loss, unlike what there never was.
+  auto leaveOut = [&](std::string why) {
+    if (!notTaken++)
+      notTakenWhy = why;
+    refuse(std::move(why));
+  };
   if (pending.size() >= maxPending)
-    return refuse(std::to_string(maxPending) + " captures wait for their end already");
+    return leaveOut(std::to_string(maxPending) + " captures wait for their end already");
   if (point < options.history->first())
-    return refuse("its trigger point is no longer in the history");
+    return leaveOut("its trigger point is no longer in the history");
   const KeptBits *bits = keeper == noIndex ? nullptr : &file->kept[keeper];
   KeptHistory history(*options.history, bits);
   Expected<triggers::PreExtent> before = triggers::resolvePre(history, point, time, pre);

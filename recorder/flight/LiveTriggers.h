@@ -71,6 +71,10 @@ public:
   uint64_t fired() const { return firings; }
   unsigned armed() const;
   triggers::Evaluator::Shortfalls shortfalls() const;
+  /// Captures that a bound left out, of the oldest of which `whyNotTaken` is said.
+  uint64_t capturesNotTaken() const { return notTaken; }
+  const std::string &whyNotTaken() const { return notTakenWhy; }
+  uint64_t marksLeftOut() const { return notMarked; } ///< Of trigger points, on the tape.
   bool failed() const { return !failure.empty(); }
   const std::string &failureText() const { return failure; }
 
@@ -117,13 +121,13 @@ private:
   std::vector<std::pair<size_t, uint64_t>> asked; ///< Snapshots: events, and when they were asked for.
   std::map<std::string, uint64_t> numbers;        ///< Captures by trigger.
   std::vector<TriggerEvent> log;
-  uint64_t notLogged = 0, firings = 0, marks = 0;
+  uint64_t notLogged = 0, firings = 0, marks = 0, notTaken = 0, notMarked = 0;
   ObserverWishes wishes, taken;
   unsigned ownMarkers = 0; ///< Of ours in a row.
   bool keepers = false, over = false;
   uint64_t lastOrdinal = 0, lastTime = 0;
   std::vector<std::string> early; ///< Marks from before the first packet.
-  std::string failure;
+  std::string failure, notTakenWhy;
 };
 
 } // namespace tapeback

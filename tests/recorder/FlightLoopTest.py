@@ -198,6 +198,57 @@ class FlightLoopTest(unittest.TestCase):
         info = self.run_json(TAPEBACK, "info", "--json", self.path / "end.tape")
         self.assertIn("the last 101 packets", info["derivation"])
 
+    def record_text(self, output, program, *options):
+        """What a person is told of a recording on the test's device."""
+        return subprocess.run([TAPEBACK, "record", "--target", TEST_MODEL, "--description", TEST_DESCRIPTION, "-o",
+                               str(output), *[str(o) for o in options], "--", *program],
+                              capture_output=True, text=True, timeout=60)
+
+    def test_captures_that_a_bound_leaves_out_are_counted_and_a_loss(self):
+        # 64 captures may wait for their end; these wait for the recording's.
+        trig = self.trig('trigger w { when register-write { capture pre 5 packets post 100000 packets; } }')
+        program = [SCENARIOS, "threads", "1", "100"]
+        told = self.record(TEST_MODEL, program, "--description", TEST_DESCRIPTION, "--flight", "1000p", "--trigger", trig,
+                           expect=(5,))
+        captures = [e for e in told["triggers"]["events"] if e["action"] == "capture"]
+        self.assertEqual([e["executed"] for e in captures], [True] * 64 + [False] * 36)
+        not_done = told["triggers"]["not_done"]
+        self.assertEqual((not_done["captures"], not_done["captures_reason"]),
+                         (36, "64 captures wait for their end already"))
+        self.assertEqual(len(list(self.path.glob("full-w-*.tape"))), 64)
+        text = self.record_text(self.path / "text.tape", program, "--flight", "1000p", "--trigger", trig)
+        self.assertEqual(text.returncode, 5, text.stdout + text.stderr)
+        self.assertIn("LOST: 36 captures that were not taken: 64 captures wait for their end already", text.stdout)
+
+    def test_captures_within_the_bound_are_no_loss(self):
+        trig = self.trig('trigger w { when register-write { capture pre 5 packets post 100000 packets; } }')
+        told = self.record(TEST_MODEL, [SCENARIOS, "threads", "1", "64"], "--description", TEST_DESCRIPTION, "--flight",
+                           "1000p", "--trigger", trig)
+        self.assertEqual((told["triggers"]["not_done"]["captures"], told["triggers"]["not_done"]["captures_reason"]),
+                         (0, None))
+
+    def test_an_end_that_cannot_be_written_is_not_called_nothing_recorded(self):
+        folder = self.path / "gone"
+        folder.mkdir()
+        program = ["/bin/sh", "-c", f'rmdir "{folder}"; exec "$0" threads 1 100', SCENARIOS]
+        text = self.record_text(folder / "a.tape", program, "--flight", "1000p", "--at-end", "always")
+        self.assertEqual(text.returncode, 5, text.stdout + text.stderr)
+        self.assertRegex(text.stdout, r"a\.tape was not written: .*No such file or directory")
+        self.assertNotIn("nothing was recorded", text.stdout)
+        folder.mkdir()
+        told = self.record(TEST_MODEL, program, "--description", TEST_DESCRIPTION, "--flight", "1000p", "--at-end", "always",
+                           out="gone/a.tape", expect=(5,))
+        self.assertIn("No such file or directory", told["history"]["end"]["failure"])
+
+    def test_a_run_that_failed_is_not_said_not_to_have(self):
+        text = self.record_text(self.path / "a.tape", [SCENARIOS, "crash", "9", "100"], "--flight", "100p", "--at-end",
+                                "never")
+        self.assertEqual(text.returncode, 0, text.stdout + text.stderr)
+        self.assertIn("the run failed", text.stdout)
+        self.assertIn("no capture was taken: no trigger fired, and the end is not wanted (--at-end never)", text.stdout)
+        text = self.record_text(self.path / "b.tape", [SCENARIOS, "threads", "1", "10"], "--flight", "100p")
+        self.assertIn("no capture was taken: no trigger fired, and the run did not fail", text.stdout)
+
     def test_short_history_says_so(self):
         trig = self.trig('trigger early { when marker count 3 { fire "here"; capture pre 100000 packets post 5 packets; } }')
         told = self.record("model:edu", EDU, "--trigger", trig)

@@ -377,7 +377,7 @@ void writeText(raw_ostream &os, const RecordResult &result, const RecordOptions 
   if (result.report.diskErrors)
     os << "  LOST: " << result.report.diskErrors << " packets that could not be written\n";
   if (result.live)
-    writeLive(os, *result.live, options.output);
+    writeLive(os, *result.live, options.live, options.output, result.outcome.kind == Outcome::Kind::Failed);
   for (const std::string &note : result.report.notes)
     os << "  note: " << note << "\n";
 }

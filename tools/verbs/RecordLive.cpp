@@ -116,7 +116,10 @@ Expected<LiveOptions> toLiveOptions(const LiveCommandOptions &given, StringRef o
 
 int liveExit(const LiveResult &result) {
   const triggers::Evaluator::Shortfalls &missed = result.shortfalls;
-  return !result.failure.empty() || missed.contents || missed.deadlines || missed.raises ? 5 : 0;
+  return !result.failure.empty() || result.capturesNotTaken || missed.contents || missed.deadlines ||
+                 missed.raises
+             ? 5
+             : 0;
 }
 
 static void writeWritten(json::OStream &os, const WrittenCapture &written) {
@@ -167,6 +170,10 @@ void writeLive(json::OStream &os, const LiveResult &result) {
       os.attribute("raises", result.shortfalls.raises);
       os.attribute("evictions", result.shortfalls.evictions);
       os.attribute("contents", result.shortfalls.contents);
+      os.attribute("captures", result.capturesNotTaken);
+      os.attribute("captures_reason", result.capturesNotTaken ? json::Value(json::fixUTF8(result.whyNotTaken))
+                                                              : json::Value(nullptr));
+      os.attribute("marks", result.marksLeftOut);
     });
     os.attribute("failure",
                  result.failure.empty() ? json::Value(nullptr) : json::Value(json::fixUTF8(result.failure)));
@@ -183,6 +190,8 @@ void writeLive(json::OStream &os, const LiveResult &result) {
     os.attribute("reason", json::fixUTF8(result.history->reason));
     os.attributeObject("end", [&] {
       os.attribute("wanted", result.endWanted);
+      if (!result.endFailure.empty())
+        os.attribute("failure", json::fixUTF8(result.endFailure));
       if (result.endCapture)
         writeWritten(os, *result.endCapture);
     });
@@ -216,7 +225,18 @@ static void writeEvent(raw_ostream &os, const TriggerEvent &event) {
   os << "\n";
 }
 
-void writeLive(raw_ostream &os, const LiveResult &result, StringRef output) {
+/// Why there is no capture at all. Nothing is said of what the summary has said already.
+static std::string whyNoCapture(const LiveResult &result, const LiveOptions &options, bool runFailed) {
+  if (result.fired)
+    return "";
+  std::string why = ": no trigger fired";
+  if (options.flight && options.atEnd == LiveOptions::AtEnd::Never)
+    return why + ", and the end is not wanted (--at-end never)";
+  return options.flight && !runFailed ? why + ", and the run did not fail" : why;
+}
+
+void writeLive(raw_ostream &os, const LiveResult &result, const LiveOptions &options, StringRef output,
+               bool runFailed) {
   constexpr size_t most = 50;
   bool anything = result.endCapture.has_value();
   for (size_t i = 0; i < result.events.size(); ++i) {
@@ -239,11 +259,12 @@ void writeLive(raw_ostream &os, const LiveResult &result, StringRef output) {
     os << "  the end: ";
     writeWritten(os, *result.endCapture);
     os << "\n";
+  } else if (!result.endFailure.empty()) {
+    os << "  " << output << " was not written: " << result.endFailure << "\n";
   } else if (result.history && !anything && result.endWanted) {
     os << "  " << output << " was not written: nothing was recorded\n";
   } else if (result.history && !anything && result.history->evicted + result.history->packets) {
-    os << "  no capture was taken" << (result.fired ? "" : ": no trigger fired, and the run did not fail")
-       << "\n";
+    os << "  no capture was taken" << whyNoCapture(result, options, runFailed) << "\n";
   }
   if (result.lostEvents)
     os << "  " << result.lostEvents << " events between recordings were not delivered\n";
@@ -252,6 +273,11 @@ void writeLive(raw_ostream &os, const LiveResult &result, StringRef output) {
     os << "  not done: " << missed.contents << " contents missing, " << missed.evictions
        << " entries dropped from full tables, " << missed.deadlines << " deadlines late, " << missed.raises
        << " raises\n";
+  if (result.marksLeftOut)
+    os << "  " << result.marksLeftOut << " trigger points are not marked on the tape: there are too many\n";
+  if (result.capturesNotTaken)
+    os << "  LOST: " << result.capturesNotTaken << " captures that were not taken: " << result.whyNotTaken
+       << "\n";
   if (!result.failure.empty())
     os << "  LOST: a capture or mark: " << result.failure << "\n";
 }

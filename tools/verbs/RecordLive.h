@@ -44,7 +44,8 @@ llvm::Expected<LiveOptions> toLiveOptions(const LiveCommandOptions &given, llvm:
                                           bool force);
 
 void writeLive(llvm::json::OStream &os, const LiveResult &result);
-void writeLive(llvm::raw_ostream &os, const LiveResult &result, llvm::StringRef output);
+void writeLive(llvm::raw_ostream &os, const LiveResult &result, const LiveOptions &options,
+               llvm::StringRef output, bool runFailed);
 int liveExit(const LiveResult &result);
 
 } // namespace tapeback
