@@ -128,6 +128,29 @@ TEST_CASE(
   CHECK(kept > 0);
 }
 
+TEST_CASE("an unfinished tape that somebody has removed is not offered for recovery") {
+  ScratchDirectory scratch;
+  std::string path = scratch.file("t.tape");
+  for (bool removed : {true, false}) {
+    CAPTURE(removed);
+    // What takes the tape's name makes that it cannot be finished in either case.
+    std::vector<std::string> command = recordCommand(path, {});
+    command.pop_back();
+    command.insert(command.end(), {"/bin/sh", "-c",
+                                   removed ? "rm \"$1.partial\"; exec \"$0\" threads 1 10"
+                                           : "mkdir \"$1\"; exec \"$0\" threads 1 10",
+                                   scenarioProgram(), path});
+    RunResult run = runProgram(command);
+    CHECK_MESSAGE(run.exited(5), run);
+    llvm::json::Object json = jsonOf(run);
+    CHECK(json.getBoolean("finished") == false);
+    CHECK(json.getBoolean("removed") == removed);
+    CHECK((run.err.find("`tapeback recover`") == std::string::npos) == removed);
+    CHECK((run.err.find("nothing is left of it") != std::string::npos) == removed);
+    CHECK(std::filesystem::exists(path + ".partial") == !removed);
+  }
+}
+
 TEST_CASE("a recorder that is only stopped holds the program up, and nothing is lost") {
   ScratchDirectory scratch;
   std::string path = scratch.file("t.tape");

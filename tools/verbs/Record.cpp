@@ -8,6 +8,7 @@
 #include "tools/Report.h"
 #include "tools/Verb.h"
 #include "tools/verbs/RecordLive.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace llvm;
 
@@ -245,6 +246,7 @@ void writeJson(Report &report, const RecordResult &result, const RecordOptions &
   writeSignature(os, "signature", result.outcome.signature);
   os.attribute("tape", json::fixUTF8(result.partial.empty() ? options.output : result.partial));
   os.attribute("finished", result.partial.empty());
+  os.attribute("removed", !result.partial.empty() && !sys::fs::exists(result.partial));
   os.attribute("root", result.partial.empty() && !options.live.flight
                            ? json::Value(toHex(result.summary.root))
                            : json::Value(nullptr));
@@ -456,8 +458,12 @@ int runRecord(ArrayRef<const char *> args) {
     writePerturbation(outs(), *ab);
   if (!result->partial.empty()) {
     Failure failure = *result->report.writeFailure;
-    failure.hint = "the program ran; what was written is in " + result->partial +
-                   ": `tapeback recover` makes a tape of it";
+    // Whoever can remove the tape under our hands may have.
+    failure.hint = sys::fs::exists(result->partial)
+                       ? "the program ran; what was written is in " + result->partial +
+                             ": `tapeback recover` makes a tape of it"
+                       : "the program ran; what was written was in " + result->partial +
+                             ", which somebody has removed: nothing is left of it";
     report.error(failure);
   }
   return report.finish(exitCode(*result, given.propagate));
