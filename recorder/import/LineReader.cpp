@@ -130,8 +130,18 @@ private:
 
 Expected<std::unique_ptr<LineReader>> LineReader::open(StringRef path) {
   std::string name = path.str();
-  int fd = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  auto isDevice = [](const struct stat &status) {
+    return S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode);
+  };
+  auto noDevices = [&] {
+    return failUsage("unreadable", "this is a device, not a file", name,
+                     "name a file with the text of a capture, or a pipe");
+  };
+  // Looked at before it is opened: opening a device can already do something.
   struct stat status = {};
+  if (stat(name.c_str(), &status) == 0 && isDevice(status))
+    return noDevices();
+  int fd = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
   if (fd < 0 || fstat(fd, &status) < 0) {
     int error = errno;
     if (fd >= 0)
@@ -140,6 +150,8 @@ Expected<std::unique_ptr<LineReader>> LineReader::open(StringRef path) {
                      "name a file with the text of a capture");
   }
   auto reader = std::make_unique<Reader>(fd, name, maxLineBytes);
+  if (isDevice(status)) // It may have been exchanged in between.
+    return noDevices();
   if (S_ISDIR(status.st_mode))
     return failUsage("unreadable", "this is a directory", name, "name a file with the text of a capture");
   return reader;

@@ -25,7 +25,8 @@ class LineReader {
 public:
   static constexpr size_t maxLineBytes = 4u << 20;
 
-  /// A file. Directories, and files that cannot be read, are refused with the reason (class Usage).
+  /// A file or a pipe. Directories, devices (which may have neither lines nor an end), and files that cannot
+  /// be read, are refused with the reason (class Usage).
   static llvm::Expected<std::unique_ptr<LineReader>> open(llvm::StringRef path);
   /// A text in memory, which must outlive the reader.
   static std::unique_ptr<LineReader> ofText(llvm::StringRef text, size_t maxLine = maxLineBytes);

@@ -57,6 +57,31 @@ std::vector<int64_t> linesOf(const std::string &text) {
 
 } // namespace
 
+TEST_CASE("a device is refused, whatever kind of capture it is said to be; a pipe is read") {
+  ScratchDirectory scratch;
+  std::string tape = scratch.path() + "/out.tape";
+  for (const char *kind :
+       {"", "qtest", "mmiotrace", "vfio-trace", "nvdla-txn", "nvdla-cfg", "mali-log", "nvme-trace", "vcd"})
+    for (const char *device : {"/dev/zero", "/dev/null"}) {
+      CAPTURE(kind);
+      std::vector<std::string> arguments{device, "-o", tape};
+      if (*kind)
+        arguments.insert(arguments.begin(), {"--from", kind});
+      RunResult result = import(arguments);
+      CHECK_MESSAGE(result.exited(2), result);
+      // Waveforms are read twice, and refuse pipes, too; without --signals before anything is opened.
+      if (std::string(kind) != "vcd")
+        CHECK_MESSAGE(result.err.find("this is a device, not a file") != std::string::npos, result);
+    }
+  CHECK(scratch.names().empty());
+  RunOptions piped;
+  piped.input = mmiotraceText;
+  RunResult result = runProgram(
+      {tapebackProgram(), "import", "--json", "--from", "mmiotrace", "/dev/stdin", "-o", tape}, piped);
+  REQUIRE_MESSAGE(result.exited(5), result);
+  CHECK(linesOf(result.out) == std::vector<int64_t>{10, 6, 2, 2, 0});
+}
+
 TEST_CASE("a tape with manifest, clock and description") {
   ScratchDirectory scratch;
   std::string capture = scratch.path() + "/trace.txt", tape = scratch.path() + "/out.tape";
