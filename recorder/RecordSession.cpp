@@ -407,6 +407,10 @@ void Session::finish() {
     result.warnings.push_back("process " + std::to_string(holder) +
                               " still uses the device: what it does from now on is not recorded");
   collector->givenUp(file->header().unrecorded.load());
+  if (file->torn()) {
+    collector->damaged(); // Even if all that is missing is what we cannot know of.
+    result.warnings.push_back("the ring's file was cut short while the program ran: what was in it is lost");
+  }
   ProgramFate fate{program->end().exit, program->end().signal};
   Expected<TapeSummary> summary = collector->finish(fate);
   result.report = collector->report();
@@ -429,7 +433,7 @@ void Session::finish() {
   }
   // A packet that a start condition left out is one that the program made.
   const bool made = result.summary.packets || result.report.notRecorded;
-  if (!file->header().producersSeen.load())
+  if (!file->header().producersSeen.load() && !file->torn())
     result.nothingBecause = "no device was opened through libtapeback.so on this ring (a process that "
                             "was refused, such as another user's, has said so itself)";
   else if (summary && !made)

@@ -14,6 +14,7 @@ template <typename Function>
 std::thread startQuietThread(Function function) {
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGBUS);                     // Not sent but met: recorder/ring/MappingGuard.h.
   pthread_sigmask(SIG_SETMASK, &all, &before); // Inherited.
   try {
     std::thread thread(std::move(function));

@@ -145,8 +145,7 @@ int RingFile::allocate() const {
 
 Error RingFile::noMemory(int code) const {
   errno = code;
-  return systemFailure("cannot allocate " +
-                           std::to_string(layout.slotsAt(1) + layout.laneSlots * slotBytes) +
+  return systemFailure("cannot allocate " + std::to_string(layout.slotsAt(1) + layout.laneSlots * slotBytes) +
                            " bytes for the ring",
                        directory);
 }
@@ -195,6 +194,8 @@ Error RingFile::map(ArrayRef<uint8_t> table) {
     mapping = nullptr;
     return systemFailure("cannot map the ring", directory);
   }
+  if (fd >= 0)
+    guard.emplace(mapping, size, fd);
   // A page fault costs as much as a thousand records. Where the kernel does not know this, they come one by
   // one. A program in another process sees to its own view of the lanes, as far as it gets
   // (Producer::touchAhead), and we read what it has written many pages at a time.
@@ -270,6 +271,7 @@ RingFile::~RingFile() {
   if (mapping) {
     if (!leftBehind)
       header().collectorState.store(uint32_t(CollectorState::Closed));
+    guard.reset();
     munmap(mapping, size);
   }
   if (!directory.empty()) {

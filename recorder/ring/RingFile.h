@@ -1,10 +1,12 @@
 // The collector's ring file: made, locked, mapped, and taken away again.
 #pragma once
 
+#include "recorder/ring/MappingGuard.h"
 #include "recorder/ring/RingFormat.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,9 +35,9 @@ public:
   /// Makes the file and puts `table` into it. Errors are System failures.
   static llvm::Expected<std::unique_ptr<RingFile>> create(llvm::ArrayRef<uint8_t> table,
                                                           const RingOptions &options);
-  /// The same in three steps, for who has other things to do while five thousand pages are allocated: makes the
-  /// file, without a name that others look for; puts the table into it and gives it its name; and tells, before a
-  /// program gets to know of it, whether the memory is there.
+  /// The same in three steps, for who has other things to do while five thousand pages are allocated: makes
+  /// the file, without a name that others look for; puts the table into it and gives it its name; and tells,
+  /// before a program gets to know of it, whether the memory is there.
   static llvm::Expected<std::unique_ptr<RingFile>> reserve(const RingOptions &options);
   llvm::Error begin(llvm::ArrayRef<uint8_t> table);
   llvm::Error awaitMemory();
@@ -61,6 +63,8 @@ public:
   void *base() const { return mapping; }
   uint64_t bytes() const { return size; }
   const std::string &path() const { return filePath; } ///< Empty for anonymous ones.
+  /// Somebody cut the file short, or it could not be given memory: what was there reads as zeros now.
+  bool torn() const { return guard && guard->torn(); }
   /// Says which unfinished tape it is drained into. Before the program starts.
   void nameTape(const std::string &partial);
 
@@ -76,6 +80,7 @@ private:
   std::string directory, filePath, reason;
   int fd = -1;
   void *mapping = nullptr;
+  std::optional<MappingGuard> guard; ///< None for anonymous ones and those left behind.
   bool leftBehind = false;
   uint64_t size = 0;
   Layout layout = {};

@@ -627,6 +627,28 @@ TEST_CASE("a program that changed its user before it opened a device is refused,
   }
 }
 
+TEST_CASE("a program that cuts the ring's file short: the recorder closes its tape, which says that it is "
+          "not whole") {
+  for (const char *bytes : {"0", "4096"}) {
+    CAPTURE(bytes);
+    ScratchDirectory scratch, rings;
+    const std::string path = scratch.file("t.tape");
+    RunOptions options;
+    options.environment["TAPEBACK_RING_DIRECTORY"] = rings.path();
+    RunResult run = runProgram(recordCommand(path, {"cuts-ring", bytes}), options);
+    CHECK_MESSAGE(run.exited(5), run);
+    CHECK(run.err.find("cut short") != std::string::npos);
+    llvm::json::Object json = jsonOf(run);
+    CHECK(json.getObject("program")->getInteger("exit") == 0);
+    CHECK(json.getString("verdict") == "incomplete");
+    WholeTape tape(path);
+    REQUIRE_MESSAGE(tape.error.empty(), tape.error);
+    CHECK(!tape.find(PacketKind::Loss).empty());
+    CHECK(scratch.names() == std::vector<std::string>{"t.tape"});
+    CHECK(rings.names().empty());
+  }
+}
+
 TEST_CASE("a file size limit: the program runs to its end, the recording says that it is not whole") {
   ScratchDirectory scratch;
   std::string path = scratch.file("t.tape");

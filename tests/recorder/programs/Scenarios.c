@@ -305,6 +305,14 @@ static int mainEnds(unsigned how) {
   pthread_exit(NULL);
 }
 
+/* Cuts the ring's file to so many bytes, and leaves without touching it again. */
+static int cutsRing(long bytes) {
+  tb_device *device = openOne(NULL);
+  work(device, 1, 500);
+  MUST(truncate(getenv("TAPEBACK_RING"), bytes) == 0);
+  _exit(0);
+}
+
 /* A user who cannot come to the ring, or root who could and must not: it is another one's. */
 static int otherUser(int root) {
   tb_device *device = NULL;
@@ -628,6 +636,8 @@ int main(int argc, char **argv) {
     return exitFromThread();
   if (!strcmp(scenario, "main-ends"))
     return mainEnds(first);
+  if (!strcmp(scenario, "cuts-ring"))
+    return cutsRing((long)first);
   if (!strcmp(scenario, "other-user"))
     return otherUser((int)first);
   if (!strcmp(scenario, "two-devices"))
