@@ -274,14 +274,23 @@ static int exitFromThread(void) {
 
 /* The main thread ends before another one, which then is the last. `how`: 0 it just ends; 1 by a signal to
  * the process; 2 with such a signal waiting that it does not take itself. */
-static pthread_t mainThread;
 static tb_device *closedAtExit;
 static void closeAtExit(void) {
   MUST(tb_close(closedAtExit) == TB_OK);
   fputs("closed at exit\n", stderr);
 }
+/* A process's state is its main thread's. Not by pthread_join: sanitizers know of no main thread to join. */
+static int mainLives(void) {
+  char text[512] = "";
+  FILE *file = fopen("/proc/self/stat", "r");
+  MUST(file && fread(text, 1, sizeof(text) - 1, file) > 0 && fclose(file) == 0);
+  const char *name = strrchr(text, ')');
+  MUST(name && name[1] == ' ');
+  return name[2] != 'Z';
+}
 static void *lastThread(void *how) {
-  MUST(pthread_join(mainThread, NULL) == 0);
+  while (mainLives())
+    sched_yield();
   for (int i = 0; i < 50; ++i)
     MUST(tb_read32(closedAtExit, "bar0", 0, &(uint32_t){0}) == TB_OK);
   sigset_t term;
@@ -296,7 +305,6 @@ static void *lastThread(void *how) {
 static int mainEnds(unsigned how) {
   static unsigned passed;
   passed = how;
-  mainThread = pthread_self();
   closedAtExit = openOne(NULL);
   MUST(atexit(closeAtExit) == 0);
   pthread_t id;
