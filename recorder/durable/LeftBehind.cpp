@@ -1,10 +1,32 @@
 #include "recorder/durable/LeftBehind.h"
 #include "format/Failure.h"
 #include "llvm/Support/FileSystem.h"
+#include <cstring>
 
 using namespace llvm;
 
 namespace tapeback {
+
+Error refuseRing(const std::string &path) {
+  const std::string file = sys::fs::is_directory(path) ? path + "/ring" : path;
+  Expected<std::unique_ptr<ring::RingFile>> opened = ring::RingFile::openLeftBehind(file);
+  if (!opened) {
+    Failure failure = toFailure(opened.takeError());
+    // Others lock their files, too.
+    if (failure.code == "ring-in-use" && StringRef(file).ends_with("/ring"))
+      return make_error<Failure>(std::move(failure));
+    return Error::success(); // No ring: whatever else it is, it is for others to say.
+  }
+  const ring::TapeName &tape = (*opened)->header().tape;
+  const std::string name(tape.path, strnlen(tape.path, sizeof(tape.path)));
+  if (tape.inode)
+    return failUsage("is-a-ring", "this is the ring of a recording whose recorder was killed, not its tape",
+                     file, "give its unfinished tape, " + name + "; what the ring has is taken with it");
+  return failUsage("flight-ring",
+                   "this is the ring of a flight recording whose recorder was killed: the packets that it "
+                   "kept were in the recorder's memory, and are lost",
+                   file, "without --flight, what was recorded outlives its recorder");
+}
 
 void LeftBehind::note(Error error) {
   Failure failure = toFailure(std::move(error));

@@ -8,6 +8,10 @@
 
 namespace tapeback {
 
+/// A Usage failure if `path` is the ring of a recording (or its folder) instead of an unfinished tape: it
+/// says which that is, or that a recording in flight mode has none.
+llvm::Error refuseRing(const std::string &path);
+
 /// One thread. Nothing that it finds is changed or removed.
 class LeftBehind : public RecoverTail {
 public:

@@ -151,6 +151,49 @@ TEST_CASE("an unfinished tape that somebody has removed is not offered for recov
   }
 }
 
+TEST_CASE("recover says of a killed recording's ring what it is, and that a flight recording is lost") {
+  for (bool flight : {true, false}) {
+    CAPTURE(flight);
+    ScratchDirectory scratch, rings;
+    const std::string path = scratch.file("t.tape"), shared = std::getenv("TAPEBACK_RING_DIRECTORY");
+    setenv("TAPEBACK_RING_DIRECTORY", rings.path().c_str(), 1);
+    Background run(
+        recordCommand(path, {"forever"},
+                      flight ? std::vector<std::string>{"--flight", "100p"} : std::vector<std::string>()),
+        scratch.file("log"));
+    setenv("TAPEBACK_RING_DIRECTORY", shared.c_str(), 1);
+    REQUIRE_MESSAGE(run.waitFor("running"), run.errors());
+    REQUIRE(rings.names().size() == 1);
+    const std::string folder = rings.file(rings.names()[0]), saved = scratch.file("saved.tape");
+    auto recover = [&](const std::string &in) {
+      return runProgram({tapebackProgram(), "recover", in, "-o", saved});
+    };
+    RunResult early = recover(folder);
+    CHECK_MESSAGE(early.exited(2), early);
+    CHECK(early.err.find("the recording still runs") != std::string::npos);
+    for (pid_t process : {run.recorder, run.program})
+      kill(process, SIGKILL);
+    CHECK(run.waitRecorder() == -SIGKILL);
+    run.program = -1;
+    CHECK(run.leftBehind(20) == 0);
+    for (const std::string &in : {folder, folder + "/ring"}) {
+      RunResult refused = recover(in);
+      CHECK_MESSAGE(refused.exited(2), refused);
+      CHECK_MESSAGE(refused.err.find(flight ? "were in the recorder's memory, and are lost"
+                                            : path + ".partial") != std::string::npos,
+                    refused);
+    }
+    RunResult partial = recover(path + ".partial");
+    if (flight) {
+      CHECK_MESSAGE(partial.exited(2), partial);
+      CHECK_MESSAGE(partial.err.find("A recording with --flight leaves none") != std::string::npos, partial);
+    } else {
+      CHECK_MESSAGE((partial.exited(0) || partial.exited(5)), partial);
+    }
+    CHECK(std::filesystem::exists(saved) == !flight);
+  }
+}
+
 TEST_CASE("a recorder that is only stopped holds the program up, and nothing is lost") {
   ScratchDirectory scratch;
   std::string path = scratch.file("t.tape");

@@ -24,7 +24,10 @@ constexpr VerbHelp recoverHelp = {
     "What a killed recording left beside its PATH.partial is taken, too: the ring in shared memory, with "
     "what\n"
     "the recorder had not written yet, and the log of a durable recording, with accesses that never came "
-    "back.\n",
+    "back.\n"
+    "A recording with --flight has no PATH.partial: its packets were in the recorder's memory, and are lost "
+    "with "
+    "it.\n",
     "  tapeback recover run.tape.partial -o run.tape\n"
     "  tapeback recover broken.tape -o saved.tape && echo nothing was lost\n",
     "  0  nothing was lost (at most the index had to be rebuilt)\n"
@@ -72,6 +75,8 @@ int runRecover(ArrayRef<const char *> args) {
   Report report("recover", line.json());
   if (Error error = checkOutputFile(out, in, force))
     return report.fail(std::move(error));
+  if (Error error = refuseRing(in))
+    return report.fail(std::move(error));
   std::optional<Progress> progress(std::in_place, "recovering", 0);
   RecoverOptions options;
   options.progress = [&](uint64_t done, uint64_t total) { progress->show(done, total); };
@@ -79,8 +84,14 @@ int runRecover(ArrayRef<const char *> args) {
   options.tail = &leftBehind;
   Expected<RecoverReport> recovered = recoverTape(in, out, options);
   progress.reset();
-  if (!recovered)
-    return report.fail(recovered.takeError());
+  if (!recovered) {
+    Failure failure = toFailure(recovered.takeError());
+    if (failure.code == "no-such-file" && StringRef(in).ends_with(".partial"))
+      failure.hint +=
+          " A recording with --flight leaves none: what it keeps in memory is lost if its recorder is "
+          "killed.";
+    return report.fail(std::move(failure));
+  }
   if (report.json()) {
     json::OStream &os = report.object();
     report.verdict(recovered->lostAnything() ? 5 : 0);
