@@ -25,9 +25,8 @@ constexpr VerbHelp recoverHelp = {
     "what\n"
     "the recorder had not written yet, and the log of a durable recording, with accesses that never came "
     "back.\n"
-    "A recording with --flight has no PATH.partial: its packets were in the recorder's memory, and are lost "
-    "with "
-    "it.\n",
+    "A recording in flight mode has no PATH.partial: its packets were in the recorder's memory, and are\n"
+    "lost with it.\n",
     "  tapeback recover run.tape.partial -o run.tape\n"
     "  tapeback recover broken.tape -o saved.tape && echo nothing was lost\n",
     "  0  nothing was lost (at most the index had to be rebuilt)\n"
