@@ -102,6 +102,7 @@ bool Producer::waitForSpace(LaneWriter &writer, uint64_t slots) {
   if (roomFor(writer, slots))
     return true;
   unsigned repairs = 0;
+  uint64_t repairsBegan = 0;
   Lane &lane = *writer.lane;
   bool found = true;
   // Nothing of ours holds others up meanwhile, but a group that is begun: it comes out in parts.
@@ -109,8 +110,11 @@ bool Producer::waitForSpace(LaneWriter &writer, uint64_t slots) {
   while (!roomFor(writer, slots)) {
     if (writer.head - lane.tail.load(std::memory_order_acquire) > writer.mask + 1) {
       // The program wrote over the positions. Told ours again, the collector counts a loss and comes to it:
-      // in its time, and waking us for each piece of what it skips.
-      if (++repairs > 100) {
+      // in its time, which on a busy machine is long, and waking us for each piece of what it skips.
+      constexpr uint64_t patienceNs = 10'000'000'000;
+      if (repairs++ == 0)
+        repairsBegan = now();
+      if (repairs > 100 && now() - repairsBegan > patienceNs) {
         found = false;
         break;
       }
