@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <system_error>
 
 namespace tapeback {
 namespace {
@@ -46,19 +45,15 @@ llvm::Expected<std::unique_ptr<VfioWatch>> VfioWatch::open(int device) {
     watch->request.reset();
   if (!subscribe(device, VFIO_PCI_ERR_IRQ_INDEX, watch->error.get()))
     watch->error.reset();
-  try {
-    auto run = [](void *self) -> void * {
-      static_cast<VfioWatch *>(self)->run();
-      return nullptr;
-    };
-    if (int code = watch->helper.start(watch->thread, run, watch.get()))
-      return failSystem("no-thread", std::string("cannot start a thread: ") + std::strerror(code));
-    watch->running = true;
-  } catch (const std::system_error &error) {
+  auto run = [](void *self) -> void * {
+    static_cast<VfioWatch *>(self)->run();
+    return nullptr;
+  };
+  if (int code = watch->helper.start(watch->thread, run, watch.get()))
     return failSystem("no-thread",
-                      "cannot start the thread that watches the device: " + error.code().message(), {},
-                      "let this user have more processes and threads (ulimit -u), or end some of them");
-  }
+                      std::string("cannot start the thread that watches the device: ") + std::strerror(code),
+                      {}, "let this user have more processes and threads (ulimit -u), or end some of them");
+  watch->running = true;
   return watch;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "format/Failure.h"
+#include "llvm/ADT/ScopeExit.h"
 #include <csignal>
 #include <system_error>
 #include <thread>
@@ -16,14 +17,8 @@ std::thread startQuietThread(Function function) {
   sigfillset(&all);
   sigdelset(&all, SIGBUS);                     // Not sent but met: recorder/ring/MappingGuard.h.
   pthread_sigmask(SIG_SETMASK, &all, &before); // Inherited.
-  try {
-    std::thread thread(std::move(function));
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
+  auto restore = llvm::make_scope_exit([&] { pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+  return std::thread(std::move(function));
 }
 
 /// What `start` starts, or a System failure: without "the thread that `does`" there is no recording.

@@ -86,11 +86,7 @@ Expected<std::unique_ptr<RingFile>> RingFile::reserve(const RingOptions &options
   if (fcntl(file->fd, F_OFD_SETLK, &lock) != 0)
     return systemFailure("cannot lock the ring", fresh);
   file->plan(0);
-  // What we write ourselves is there first: to find it missing would be a SIGBUS.
-  int code = ftruncate(file->fd, off_t(file->size)) != 0
-                 ? errno
-                 : posix_fallocate(file->fd, 0, off_t(file->layout.slotsAt(0)));
-  if (code)
+  if (int code = file->allocateHead())
     return file->noMemory(code);
   try {
     file->allocator = startQuietThread([made = file.get()] { made->allocation = made->allocate(); });
@@ -116,7 +112,7 @@ Error RingFile::begin(ArrayRef<uint8_t> table) {
     if (Error error = awaitMemory())
       return error;
     plan(table.size());
-    int code = ftruncate(fd, off_t(size)) != 0 ? errno : posix_fallocate(fd, 0, off_t(layout.slotsAt(0)));
+    int code = allocateHead();
     if (code || (code = allocate()))
       return noMemory(code);
   }
@@ -132,6 +128,11 @@ Error RingFile::awaitMemory() {
   if (allocator.joinable())
     allocator.join();
   return allocation ? noMemory(allocation) : Error::success();
+}
+
+/// The file's size, and what we write ourselves: to find that missing would be a SIGBUS.
+int RingFile::allocateHead() const {
+  return ftruncate(fd, off_t(size)) != 0 ? errno : posix_fallocate(fd, 0, off_t(layout.slotsAt(0)));
 }
 
 /// The first lane and the shared one. The others are by the threads that take them, which share the last one

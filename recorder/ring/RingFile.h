@@ -69,11 +69,11 @@ public:
   void nameTape(const std::string &partial);
 
 private:
-  RingFile() = default;
   explicit RingFile(const RingOptions &options) : options(options) {}
   void plan(uint64_t tableBytes);
   llvm::Error map(llvm::ArrayRef<uint8_t> table);
   llvm::Error noMemory(int code) const;
+  int allocateHead() const;
   int allocate() const;
 
   RingOptions options;
