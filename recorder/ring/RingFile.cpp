@@ -113,7 +113,9 @@ Error RingFile::begin(ArrayRef<uint8_t> table) {
       return error;
     plan(table.size());
     int code = allocateHead();
-    if (code || (code = allocate()))
+    if (code == 0)
+      code = allocate();
+    if (code != 0)
       return noMemory(code);
   }
   if (Error error = map(table))
