@@ -3,8 +3,10 @@
 #include "tests/hal/qemu/EduDriver.h"
 #include "tests/hal/qemu/Processes.h"
 #include "tests/support/RunProgram.h"
+#include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <sys/wait.h>
 #include <thread>
 
@@ -75,6 +77,13 @@ struct SignalPipe {
   }
 };
 
+/// What the process's main thread has run so far; in QEMU that is the thread that answers us.
+uint64_t processorNs(pid_t pid) {
+  uint64_t ns = 0;
+  std::ifstream("/proc/" + std::to_string(pid) + "/schedstat") >> ns;
+  return ns;
+}
+
 } // namespace
 
 TEST_CASE("QEMU killed in the middle of a run is target-died, with its fate and the operation") {
@@ -104,12 +113,17 @@ TEST_CASE("QEMU killed under a batch names the packet") {
     batch[i].packet = 5000 + i;
   }
   pid_t pid = onlyQemu();
+  const uint64_t before = processorNs(pid);
+  std::atomic<bool> ended = false;
   std::thread killer([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    // Not after some time, in which a busy machine may have let it do nothing yet, but after some work.
+    while (!ended && processorNs(pid) < before + 20'000'000)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ::kill(pid, SIGKILL);
   });
   size_t completed = 0;
   llvm::Error error = edu.target->submit(batch, &completed);
+  ended = true;
   killer.join();
   Failure failure = failureOf(std::move(error));
   CHECK(failure.code == "target-died");
