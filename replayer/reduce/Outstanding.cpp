@@ -42,8 +42,10 @@ void Outstanding::add(uint32_t i, bool kept) {
   } else if (packet.kind == PacketKind::DmaDescriptor && (packet.flags & TransferFromDevice) &&
              role.of != TapeImage::none) {
     llvm::erase_if(incoming, [&](const Incoming &one) {
-      return llvm::none_of(queues[queueOf(one.work)],
-                           [&](const Work &work) { return work.packet == one.work; });
+      // An activity's transfer is told of before the write that starts it.
+      return one.work < i &&
+             llvm::none_of(
+                 queues[queueOf(one.work)], [&](const Work &work) { return work.packet == one.work; });
     });
     const PacketExtra &extra = image.extras[i];
     uint64_t span =

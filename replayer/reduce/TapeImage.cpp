@@ -343,6 +343,8 @@ static llvm::Expected<bool> isOrdering(TapeSource &source, const Packet &submit,
 llvm::Error TapeImage::findWork() {
   work.assign(packets.size(), {});
   std::map<std::pair<uint16_t, unsigned>, uint32_t> started; // By device and activity.
+  // What an activity transfers is on the tape before the write that starts it, as a doorbell's is.
+  std::map<std::pair<uint16_t, unsigned>, std::vector<uint32_t>> announced;
   for (uint32_t i = 0; i < packets.size(); ++i) {
     const Packet &packet = packets[i];
     const Description *description = source->description(packet.device);
@@ -358,11 +360,16 @@ llvm::Error TapeImage::findWork() {
     } else if (packet.kind == PacketKind::DmaDescriptor && extras[i].link == noLink)
       role.of = needs[i];
     else if (packet.kind == PacketKind::DmaDescriptor) {
-      auto found = started.find({packet.device, unsigned(extras[i].link)});
+      std::pair<uint16_t, unsigned> key(packet.device, unsigned(extras[i].link));
+      auto found = started.find(key);
       role.of = found == started.end() ? none : found->second;
-    } else if (packet.kind == PacketKind::DmaCompletion && extras[i].link < i)
-      role.of = work[size_t(extras[i].link)].of;
-    else if (packet.kind == PacketKind::CommandDone)
+      announced[key].push_back(i);
+    } else if (packet.kind == PacketKind::DmaCompletion && extras[i].link < i) {
+      const uint32_t transfer = uint32_t(extras[i].link);
+      role.of = work[transfer].of;
+      if (extras[transfer].link != noLink) // Over before another start: it was not announced for that one.
+        llvm::erase(announced[{packet.device, unsigned(extras[transfer].link)}], transfer);
+    } else if (packet.kind == PacketKind::CommandDone)
       role.ends = needs[i];
     if (packet.kind == PacketKind::MemoryWait && packet.completion == Completion::Done && about[i] == none) {
       role.ends = needs[i];
@@ -375,6 +382,8 @@ llvm::Error TapeImage::findWork() {
             description->activities[a].starts.holds(packet.value)) {
           role.of = started[{packet.device, a}] = i;
           role.activity = a;
+          for (uint32_t transfer : std::exchange(announced[{packet.device, a}], {}))
+            work[transfer].of = i;
         }
     }
     const RegisterDescription *reg = registerRead(*source, packet);
