@@ -45,9 +45,10 @@ struct Failing {
   }
   std::string tape() const { return scratch.file("run.tape"); }
   std::string small() const { return scratch.file("small.tape"); }
-  RunResult reduce(const std::vector<std::string> &options = {}, const std::string &bad = faulty) const {
+  RunResult reduce(const std::vector<std::string> &options = {}, const std::string &bad = faulty,
+                   const std::string &good = sound) const {
     std::vector<std::string> command{tapebackProgram(), "reduce", "--json", tape(), "--target", bad,
-                                     "--against",       sound,    "-o",     small()};
+                                     "--against",       good,     "-o",     small()};
     command.insert(command.end(), options.begin(), options.end());
     return runLong(command);
   }
@@ -128,6 +129,19 @@ TEST_CASE("reduce: the least that fails in the same way is left, and it reproduc
                                 "--against", sound, "-o", failing.scratch.file("again.tape")});
   REQUIRE_MESSAGE(again.exited(0), again);
   CHECK(jsonOf(again).getInteger("packets") == json.getInteger("packets"));
+}
+
+TEST_CASE("reduce against a quicker device: what is left still waits, and holds on no sound one") {
+  if (!llvm::sys::findProgramByName("qemu-system-x86_64"))
+    TB_SKIP("there is no qemu-system-x86_64");
+  Failing failing;
+  RunResult run = failing.reduce({}, faulty, "qemu:edu");
+  REQUIRE_MESSAGE(run.exited(0), run);
+  CHECK(replayOf(failing.small(), faulty, true).exited(0));
+  for (const char *target : {"model:edu", "qemu:edu"}) {
+    RunResult replay = replayOf(failing.small(), target, true);
+    CHECK_MESSAGE(replay.exited(1), replay);
+  }
 }
 
 TEST_CASE("reduce: two targets that do not differ leave nothing to reduce") {
