@@ -343,7 +343,7 @@ static llvm::Expected<bool> isOrdering(TapeSource &source, const Packet &submit,
 llvm::Error TapeImage::findWork() {
   work.assign(packets.size(), {});
   std::map<std::pair<uint16_t, unsigned>, uint32_t> started; // By device and activity.
-  // What an activity transfers is on the tape before the write that starts it, as a doorbell's is.
+  // What an activity transfers is on the tape before the write that starts it.
   std::map<std::pair<uint16_t, unsigned>, std::vector<uint32_t>> announced;
   for (uint32_t i = 0; i < packets.size(); ++i) {
     const Packet &packet = packets[i];
@@ -359,17 +359,11 @@ llvm::Error TapeImage::findWork() {
       role.orders = *orders;
     } else if (packet.kind == PacketKind::DmaDescriptor && extras[i].link == noLink)
       role.of = needs[i];
-    else if (packet.kind == PacketKind::DmaDescriptor) {
-      std::pair<uint16_t, unsigned> key(packet.device, unsigned(extras[i].link));
-      auto found = started.find(key);
-      role.of = found == started.end() ? none : found->second;
-      announced[key].push_back(i);
-    } else if (packet.kind == PacketKind::DmaCompletion && extras[i].link < i) {
-      const uint32_t transfer = uint32_t(extras[i].link);
-      role.of = work[transfer].of;
-      if (extras[transfer].link != noLink) // Over before another start: it was not announced for that one.
-        llvm::erase(announced[{packet.device, unsigned(extras[transfer].link)}], transfer);
-    } else if (packet.kind == PacketKind::CommandDone)
+    else if (packet.kind == PacketKind::DmaDescriptor)
+      announced[{packet.device, unsigned(extras[i].link)}].push_back(i);
+    else if (packet.kind == PacketKind::DmaCompletion && extras[i].link < i)
+      role.of = work[size_t(extras[i].link)].of;
+    else if (packet.kind == PacketKind::CommandDone)
       role.ends = needs[i];
     if (packet.kind == PacketKind::MemoryWait && packet.completion == Completion::Done && about[i] == none) {
       role.ends = needs[i];
@@ -382,8 +376,10 @@ llvm::Error TapeImage::findWork() {
             description->activities[a].starts.holds(packet.value)) {
           role.of = started[{packet.device, a}] = i;
           role.activity = a;
-          for (uint32_t transfer : std::exchange(announced[{packet.device, a}], {}))
+          std::vector<uint32_t> &transfers = announced[{packet.device, a}];
+          for (uint32_t transfer : transfers)
             work[transfer].of = i;
+          transfers.clear();
         }
     }
     const RegisterDescription *reg = registerRead(*source, packet);
