@@ -1,8 +1,8 @@
 // Kills, on the real thing: the recorded program at random moments, the recorder, and QEMU in the middle of a
 // replay.
 #include "format/Text.h"
+#include "tests/support/NeedQemu.h"
 #include "tests/support/RunProgram.h"
-#include "tests/support/Skip.h"
 #include <csignal>
 #include <cstdlib>
 #include <doctest/doctest.h>
@@ -18,10 +18,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 namespace {
-
-bool haveQemu() {
-  return std::system("command -v qemu-system-x86_64 >/dev/null 2>&1") == 0;
-}
 
 RunResult runTapeback(std::vector<std::string> arguments, milliseconds timeout = seconds(120)) {
   arguments.insert(arguments.begin(), tapebackProgram());
@@ -161,8 +157,7 @@ TEST_CASE("the recorder killed leaves a partial tape that recovers and replays")
 }
 
 TEST_CASE("QEMU killed in the middle of a replay: exit 4 in bounded time, with the packet named") {
-  if (!haveQemu())
-    TB_SKIP("qemu-system-x86_64 is not installed");
+  TB_NEED_QEMU();
   ScratchDirectory scratch;
   std::string tape = scratch.file("q.tape");
   RunResult made = runTapeback(

@@ -4,8 +4,8 @@
 #include "format/TapeReader.h"
 #include "format/Text.h"
 #include "tests/e2e/EduOracle.h"
+#include "tests/support/NeedQemu.h"
 #include "tests/support/RunProgram.h"
-#include "tests/support/Skip.h"
 #include <doctest/doctest.h>
 
 using namespace tapeback;
@@ -25,10 +25,6 @@ constexpr uint64_t operationsHere = fewOperations;
 #else
 constexpr uint64_t operationsHere = 5000;
 #endif
-
-bool haveQemu() {
-  return std::system("command -v qemu-system-x86_64 >/dev/null 2>&1") == 0;
-}
 
 const std::vector<edu::PlanOperation> &plan() {
   static const std::vector<edu::PlanOperation> all = edu::makePlan({seed, operationsHere});
@@ -112,8 +108,7 @@ std::vector<FaultCase> faultCases() {
 } // namespace
 
 TEST_CASE("a session recorded on QEMU replays on QEMU and on the model") {
-  if (!haveQemu())
-    TB_SKIP("qemu-system-x86_64 is not installed");
+  TB_NEED_QEMU();
   std::string tape = recordOn("qemu:edu");
   CHECK_MESSAGE(runTapeback({"verify", tape}).exited(0), "verify");
   for (const std::string target : {"qemu:edu", "model:edu"}) {
@@ -149,8 +144,7 @@ TEST_CASE("a session recorded on the model replays on the model and on QEMU, at 
 }
 
 TEST_CASE("every planted fault diverges where the plan says") {
-  if (!haveQemu())
-    TB_SKIP("qemu-system-x86_64 is not installed");
+  TB_NEED_QEMU();
   std::string tape = recordOn("qemu:edu");
   for (const FaultCase &fault : faultCases()) {
     CAPTURE(fault.name);
@@ -173,8 +167,7 @@ TEST_CASE("every planted fault diverges where the plan says") {
 }
 
 TEST_CASE("a fault in hidden state is found where it happened, not where it showed") {
-  if (!haveQemu())
-    TB_SKIP("qemu-system-x86_64 is not installed");
+  TB_NEED_QEMU();
   std::string tape = recordOn("qemu:edu");
   std::optional<HiddenDivergence> hidden = hiddenLastByte(plan());
   REQUIRE(hidden);

@@ -4,8 +4,8 @@
 #include "format/TapeReader.h"
 #include "format/TapeWriter.h"
 #include "format/Text.h"
+#include "tests/support/NeedQemu.h"
 #include "tests/support/RunProgram.h"
-#include "tests/support/Skip.h"
 #include <doctest/doctest.h>
 #include <map>
 #include <set>
@@ -16,10 +16,6 @@ using namespace tapeback::test;
 using std::chrono::seconds;
 
 namespace {
-
-bool haveQemu() {
-  return std::system("command -v qemu-system-x86_64 >/dev/null 2>&1") == 0;
-}
 
 RunResult runTapeback(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), tapebackProgram());
@@ -162,8 +158,7 @@ Place firstOfTheMedium(TapeReader &reader) {
 } // namespace
 
 TEST_CASE("nvme: commands and completions are recorded by name, data once") {
-  if (!haveQemu())
-    TB_SKIP("there is no qemu-system-x86_64");
+  TB_NEED_QEMU();
   RunResult dump = runTapeback({"dump", tape()});
   REQUIRE(dump.exited(0));
   for (const char *text :
@@ -203,8 +198,7 @@ TEST_CASE("nvme: commands and completions are recorded by name, data once") {
 
 TEST_CASE(
     "nvme: counters are what the device's log page says, and the reads it counts are those on the tape") {
-  if (!haveQemu())
-    TB_SKIP("there is no qemu-system-x86_64");
+  TB_NEED_QEMU();
   Whole whole;
   struct Counter {
     const char *name;
@@ -251,8 +245,7 @@ TEST_CASE(
 }
 
 TEST_CASE("nvme: a command that is never handed over is missed where the host saw it done") {
-  if (!haveQemu())
-    TB_SKIP("there is no qemu-system-x86_64");
+  TB_NEED_QEMU();
   // The same tape without the last doorbell that a queue for reads and writes needed, and those that say it
   // again.
   Whole whole;
@@ -302,8 +295,7 @@ TEST_CASE("nvme: a command that is never handed over is missed where the host sa
 }
 
 TEST_CASE("nvme: what was recorded replays, with memory elsewhere and completions in another order too") {
-  if (!haveQemu())
-    TB_SKIP("there is no qemu-system-x86_64");
+  TB_NEED_QEMU();
   CHECK(replay(recordedOn, 0).getString("verdict") == "match");
   CHECK(replay(recordedOn, 0, {"--relocate", "fragment"}).getString("verdict") == "match");
   // Anywhere, though the machine's memory ends long before the controller's addresses do.
@@ -315,8 +307,7 @@ TEST_CASE("nvme: what was recorded replays, with memory elsewhere and completion
 }
 
 TEST_CASE("nvme: other data on the medium shows where it is first read") {
-  if (!haveQemu())
-    TB_SKIP("there is no qemu-system-x86_64");
+  TB_NEED_QEMU();
   llvm::Expected<std::unique_ptr<TapeReader>> reader = TapeReader::open(tape());
   REQUIRE(bool(reader));
   Place place = firstOfTheMedium(**reader);
@@ -334,8 +325,7 @@ TEST_CASE("nvme: other data on the medium shows where it is first read") {
 
 TEST_CASE(
     "nvme: a smaller namespace shows in what identifies it, and in the statuses of commands behind its end") {
-  if (!haveQemu())
-    TB_SKIP("there is no qemu-system-x86_64");
+  TB_NEED_QEMU();
   RunResult result = runTapeback({"replay", tape(), "--target", "qemu:nvme?pattern=index&medium=64K"});
   CHECK_MESSAGE(result.exited(1), result);
   size_t first = result.out.find("first divergence: "), identify = result.out.find(" IDENTIFY cid=");

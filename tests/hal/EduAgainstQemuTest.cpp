@@ -1,9 +1,7 @@
 // The reference model against the device that it is a model of: the same random accesses must be answered
 // alike. What QEMU 7.2 dies of, and what it does in real time, is left out; hal/edu/README.md lists it.
-#include "hal/qemu/QemuOptions.h"
 #include "tests/hal/Edu.h"
-#include "tests/support/Skip.h"
-#include <cstdlib>
+#include "tests/support/NeedQemu.h"
 #include <random>
 
 using namespace tapeback;
@@ -108,16 +106,10 @@ std::string firstDifference(const std::string &one, const std::string &other, ui
   return "";
 }
 
-bool haveQemu() {
-  const char *path = std::getenv("PATH");
-  return path && findInPath("qemu-system-x86_64", path);
-}
-
 } // namespace
 
 TEST_CASE("the model answers as QEMU's edu does") {
-  if (!haveQemu())
-    TB_SKIP("qemu-system-x86_64 is not installed");
+  TB_NEED_QEMU();
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     CAPTURE(seed);
     CHECK(firstDifference("model:edu", "qemu:edu", seed, 300) == "");

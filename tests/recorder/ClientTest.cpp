@@ -1,5 +1,6 @@
 // The client library as a user's program meets it: what it needs, what it exports, and without a recorder.
 #include "tests/recorder/Recording.h"
+#include "tests/support/NeedQemu.h"
 #include "tests/support/Skip.h"
 #include <csignal>
 #include <cstdlib>
@@ -130,8 +131,7 @@ TEST_CASE("a target library that is missing or another's is refused with its pat
 }
 
 TEST_CASE("QEMU's keeper does not keep a program alive whose own threads have ended, nor from its signals") {
-  if (std::system("command -v qemu-system-x86_64 >/dev/null 2>&1") != 0)
-    TB_SKIP("qemu-system-x86_64 is not installed");
+  TB_NEED_QEMU();
   RunResult ends = runScenario({"main-ends", "0"}, {{"TAPEBACK_TARGET", "qemu:edu"}});
   CHECK_MESSAGE(ends.exited(0), ends);
   // The handler closes the device, which the keeper must live to see.

@@ -1,6 +1,6 @@
 // Golden tapes of devices are replayed for ever: what a version once recorded, every later one replays with a
 // match where the device is right, and with a divergence where it is not.
-#include "tests/support/Skip.h"
+#include "tests/support/NeedQemu.h"
 #include "tests/tools/RunJson.h"
 #include <cstdlib>
 
@@ -35,8 +35,7 @@ TEST_CASE("golden tapes of minnow, recorded on its RTL, replay on its model") {
 }
 
 TEST_CASE("golden tapes of QEMU's NVMe controller replay as they did") {
-  if (std::system("command -v qemu-system-x86_64 >/dev/null 2>&1") != 0)
-    TB_SKIP("no qemu-system-x86_64");
+  TB_NEED_QEMU();
   CHECK(replayed("v2-nvme", "qemu:nvme?pattern=index&medium=64K") == "match");
   CHECK(replayed("v2-nvme", "qemu:nvme?pattern=zero&medium=64K") == "divergence");
 }

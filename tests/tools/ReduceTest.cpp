@@ -1,9 +1,9 @@
 // Reducing as a user does it: a failing tape shrinks to the least that fails in the same way, which a replay
 // reproduces, and which a C program made of it shows without a tape.
+#include "tests/support/NeedQemu.h"
 #include "tests/support/RunProgram.h"
 #include "tests/support/Skip.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/Program.h"
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <filesystem>
@@ -132,8 +132,7 @@ TEST_CASE("reduce: the least that fails in the same way is left, and it reproduc
 }
 
 TEST_CASE("reduce against a quicker device: what is left still waits, and holds on no sound one") {
-  if (!llvm::sys::findProgramByName("qemu-system-x86_64"))
-    TB_SKIP("there is no qemu-system-x86_64");
+  TB_NEED_QEMU();
   Failing failing;
   RunResult run = failing.reduce({}, faulty, "qemu:edu");
   REQUIRE_MESSAGE(run.exited(0), run);
@@ -304,8 +303,7 @@ TEST_CASE("reduce: into one output only one at a time") {
 }
 
 TEST_CASE("reduce: a stream of NVMe commands that another medium answers otherwise") {
-  if (!llvm::sys::findProgramByName("qemu-system-x86_64"))
-    TB_SKIP("qemu-system-x86_64 is not installed");
+  TB_NEED_QEMU();
   ScratchDirectory scratch;
   const std::string bad = "qemu:nvme?medium=1M&pattern=zero", sound = "qemu:nvme?medium=1M&pattern=index",
                     tape = scratch.file("n.tape"), small = scratch.file("small.tape");

@@ -3,10 +3,8 @@
 
 #include "format/Failure.h"
 #include "hal/Target.h"
-#include "hal/qemu/QemuOptions.h"
-#include "tests/support/Skip.h"
+#include "tests/support/NeedQemu.h"
 #include <chrono>
-#include <cstdlib>
 #include <doctest/doctest.h>
 #include <string>
 
@@ -27,11 +25,6 @@ enum EduRegister : uint64_t {
 };
 constexpr uint64_t eduBuffer = 0x40000;
 constexpr uint64_t second = 1'000'000'000;
-
-inline bool haveQemu() {
-  const char *path = std::getenv("PATH");
-  return path && findInPath("qemu-system-x86_64", path);
-}
 
 /// The failure in an Error or Expected that must be one.
 inline Failure failureOf(llvm::Error error) {
@@ -104,12 +97,5 @@ struct Edu {
     poll(eduDmaCommand, 8, 1, 0);
   }
 };
-
-/// At the start of a test case that needs the real thing.
-#define TB_NEED_QEMU()                                                                                       \
-  do {                                                                                                       \
-    if (!::tapeback::test::haveQemu())                                                                       \
-      TB_SKIP("qemu-system-x86_64 is not installed");                                                        \
-  } while (false)
 
 } // namespace tapeback::test

@@ -117,8 +117,8 @@ TEST_CASE("QEMU killed under a batch names the packet") {
   std::atomic<bool> ended = false;
   std::thread killer([&] {
     // Not after some time, in which a busy machine may have let it do nothing yet, but after some work.
-    while (!ended && processorNs(pid) < before + 20'000'000)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    (void)eventually([&] { return ended || processorNs(pid) >= before + 20'000'000; },
+                     std::chrono::minutes(1)); // If it does not come to that, the checks below fail.
     ::kill(pid, SIGKILL);
   });
   size_t completed = 0;
